@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nix::sys::resource::UsageWho;
-use profiler::load::{BuildJob, Control, Job, LoadConfig, Outcome, Record, RequestSource, Slots, run_load};
+use profiler::load::{
+    BuildRequest, Control, LoadConfig, Outcome, QueuedRequest, Record, RequestSource, Slots, run_load,
+};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -43,7 +45,7 @@ struct Alike {
 }
 
 impl RequestSource for Alike {
-    fn next(&self) -> profiler::fault::Result<Option<BuildJob>> {
+    fn next(&self) -> profiler::fault::Result<Option<BuildRequest>> {
         let mut given = self.given.lock().unwrap();
         let number = given.0;
         given.0 += 1;
@@ -57,7 +59,7 @@ impl RequestSource for Alike {
         }
         let (at, output) = (given.1.as_mut().map(Poisson::next), self.tokens);
         Ok(Some(Box::new(move || {
-            Ok(Job {
+            Ok(QueuedRequest {
                 at,
                 body: Bytes::from(body.to_string()),
                 decoder: profiler::engine::decoder(profiler::engine::Protocol::OpenaiChat),

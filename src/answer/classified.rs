@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::advice::advise;
 use super::confidence::Confidence;
-use super::context::{Context, RunFacts, Search, Workload};
+use super::context::{AnswerContext, RunFacts, Search, Workload};
 use super::evidence::nearest_failing;
 use super::limit::{Bound, StatedLimit};
 use super::offers::{Offer, offers};
@@ -62,7 +62,7 @@ impl Classified {
     /// # Errors
     ///
     /// Errors of the adapter's `flags`; `limit` for a boundary with too many corners.
-    pub(super) fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
+    pub(super) fn new(boundary: &Boundary, context: &AnswerContext) -> Result<Self> {
         let search = context.search.map(Search::read).unwrap_or_default();
         let outcome = Outcome::new(boundary, &search)?;
         let confidence = Confidence::new(boundary, &outcome, &search, context)?;
@@ -145,7 +145,7 @@ fn memory(
     limit: Option<&StatedLimit>,
     safe: &Point,
     search: &Search,
-    context: &Context,
+    context: &AnswerContext,
 ) -> Option<Note> {
     let bytes = (context.headroom)(safe)?;
     let is_allocated = kv_cache_tokens(boundary, limit, safe, search).is_some()

@@ -1,6 +1,6 @@
 //! How sure an answer is: what was confirmed, at what cost, and why the search ended.
 
-use super::context::{Context, Predictor, Search, SearchEnd};
+use super::context::{AnswerContext, Predictor, Search, SearchEnd};
 use super::outcome::{Outcome, OutcomeKind};
 use crate::boundary::{Boundary, Moves};
 use crate::fault::Result;
@@ -62,7 +62,12 @@ pub(super) enum CutShort {
 }
 
 impl Confidence {
-    pub(super) fn new(boundary: &Boundary, outcome: &Outcome, search: &Search, context: &Context) -> Result<Self> {
+    pub(super) fn new(
+        boundary: &Boundary,
+        outcome: &Outcome,
+        search: &Search,
+        context: &AnswerContext,
+    ) -> Result<Self> {
         let recorded = boundary.records().len();
         let probes = search.probes.map_or(recorded, |probes| probes.max(recorded));
         let expected = boundary.expected(probes as u64, boundary.options().coverage)?;
@@ -83,7 +88,7 @@ impl Confidence {
 }
 
 impl CutShort {
-    fn new(search: &Search, context: &Context) -> Option<Self> {
+    fn new(search: &Search, context: &AnswerContext) -> Option<Self> {
         if let Some(stopped) = &context.run.stopped {
             return Some(Self::Run(stopped.clone()));
         }

@@ -8,7 +8,7 @@ use crate::boundary::Point;
 use crate::fault::Result;
 
 /// The inputs of an answer besides the boundary.
-pub struct Context<'a> {
+pub struct AnswerContext<'a> {
     /// The map that the search strategy returned.
     pub search: Option<&'a Value>,
     /// The run's facts.

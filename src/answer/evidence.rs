@@ -57,7 +57,7 @@ pub(crate) enum ProbeClass {
 }
 
 impl ProbeClass {
-    pub(crate) fn of(record: &Record) -> Self {
+    pub(crate) fn from_record(record: &Record) -> Self {
         match (record.moves, record.verdict) {
             (Moves::Fits, _) => Self::Fits,
             (Moves::Fails, _) => Self::Fails,

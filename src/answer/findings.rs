@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::advice::advise;
-use super::context::Context;
-use super::words::Answer;
+use super::context::AnswerContext;
+use super::words::SearchAnswer;
 use crate::boundary::{Band, Boundary, Point, PredictedCrossing, Scalar};
 use crate::fault::Result;
 
@@ -15,7 +15,7 @@ use crate::fault::Result;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Findings {
     /// The answer in words.
-    pub answer: Answer,
+    pub answer: SearchAnswer,
     /// The largest points proven to fit.
     pub frontier: Vec<Point>,
     /// The point of the answer's last workload; `None` if nothing fits.
@@ -42,8 +42,8 @@ impl Findings {
     /// # Errors
     ///
     /// Fails as [`Answer::new`] does.
-    pub fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
-        let answer = Answer::new(boundary, context)?;
+    pub fn new(boundary: &Boundary, context: &AnswerContext) -> Result<Self> {
+        let answer = SearchAnswer::new(boundary, context)?;
         let advice = advise(boundary)?;
         let run = answer.run.last();
         let rows = boundary.records().map(|(point, record)| {

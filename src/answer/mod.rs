@@ -21,8 +21,8 @@ mod words;
 
 pub use advice::{Advice, advise};
 pub use command::{allow_flags, run_command};
-pub use context::{Context, RunFacts};
+pub use context::{AnswerContext, RunFacts};
 pub use findings::Findings;
 pub use outcome::OutcomeKind;
-pub use rows::{Candidate, candidates};
-pub use words::{Answer, Command};
+pub use rows::{AdviceCandidate, candidates};
+pub use words::{SearchAnswer, WorkloadFlags};

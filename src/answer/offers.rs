@@ -2,7 +2,7 @@
 //! allows, the requested workload, or one point for each round length.
 
 use super::advice::with_margin;
-use super::context::{Context, Search};
+use super::context::{AnswerContext, Search};
 use super::limit::StatedLimit;
 use super::outcome::Outcome;
 use super::rows::{Row, offered};
@@ -39,7 +39,12 @@ pub(super) enum Basis {
 }
 
 /// The points to offer; empty if too little is known.
-pub(super) fn offers(boundary: &Boundary, outcome: &Outcome, search: &Search, context: &Context) -> Result<Vec<Offer>> {
+pub(super) fn offers(
+    boundary: &Boundary,
+    outcome: &Outcome,
+    search: &Search,
+    context: &AnswerContext,
+) -> Result<Vec<Offer>> {
     let limit = match outcome {
         Outcome::Undecided(_) => return Ok(Vec::new()),
         Outcome::NotReached { largest, .. } => {
@@ -60,14 +65,14 @@ pub(super) fn offers(boundary: &Boundary, outcome: &Outcome, search: &Search, co
 }
 
 impl Offer {
-    fn new(boundary: &Boundary, context: &Context, point: Point, basis: Basis) -> Result<Self> {
+    fn new(boundary: &Boundary, context: &AnswerContext, point: Point, basis: Basis) -> Result<Self> {
         let flags = flags(boundary, context, &point)?;
         Ok(Self { point, flags, basis })
     }
 }
 
 /// The engine's flags. They limit concurrency only if concurrency was searched or given.
-fn flags(boundary: &Boundary, context: &Context, point: &Point) -> Result<Vec<String>> {
+fn flags(boundary: &Boundary, context: &AnswerContext, point: &Point) -> Result<Vec<String>> {
     let one = (Scalar::Int(1), Scalar::Int(1));
     let concurrency = boundary
         .lattice()
@@ -78,7 +83,7 @@ fn flags(boundary: &Boundary, context: &Context, point: &Point) -> Result<Vec<St
 }
 
 /// The largest single request that a limit allows, less the margin unless the limit is exact.
-fn of_one_request(boundary: &Boundary, context: &Context, limit: &StatedLimit) -> Result<Offer> {
+fn of_one_request(boundary: &Boundary, context: &AnswerContext, limit: &StatedLimit) -> Result<Offer> {
     let (exact, limit) = (limit.is_exact(), &limit.limit);
     // The engine's own figure is exact; memory that is allocated as needed is not.
     let point = if exact {
@@ -96,7 +101,7 @@ fn of_one_request(boundary: &Boundary, context: &Context, limit: &StatedLimit) -
 }
 
 /// The point of a row, less the margin unless the limit is `exact` or lies beyond the search range.
-fn of_row(boundary: &Boundary, context: &Context, fitted: Row, exact: bool) -> Result<Offer> {
+fn of_row(boundary: &Boundary, context: &AnswerContext, fitted: Row, exact: bool) -> Result<Offer> {
     let is_end = boundary.largest().int(fitted.axis) == Some(fitted.value());
     let is_open = is_end && !fitted.is_at_limit(boundary)?;
     let point = if exact || is_open {

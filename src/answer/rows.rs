@@ -199,7 +199,7 @@ pub(super) fn table_rows(boundary: &Boundary, search: &Search) -> Result<Vec<Tab
 
 /// A point to test so that it can be offered.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Candidate {
+pub struct AdviceCandidate {
     /// Just inside the predicted limit.
     pub point: Point,
     /// The axis on which the point is at the predicted limit.
@@ -213,7 +213,7 @@ pub struct Candidate {
 /// # Errors
 ///
 /// As [`Boundary::frontier`].
-pub fn candidates(boundary: &Boundary) -> Result<Vec<Candidate>> {
+pub fn candidates(boundary: &Boundary) -> Result<Vec<AdviceCandidate>> {
     let limit = boundary.stated_limit();
     let is_listed = axes_of_rows(boundary).is_some_and(|(by, _)| by.is_some());
     let is_single = limit.is_some() && !boundary.varies("concurrency");
@@ -225,7 +225,7 @@ pub fn candidates(boundary: &Boundary) -> Result<Vec<Candidate>> {
     }
     let found = rows(boundary)?.into_iter().rev().map(|row| {
         let expected = row.expected(boundary, limit.as_ref())?;
-        Ok(Candidate {
+        Ok(AdviceCandidate {
             point: row.point.with(row.axis, expected),
             along: row.axis,
         })

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::classified::{Classified, Note, Why};
 use super::command::{allow_flags, run_command};
 use super::confidence::{Certainty, Confidence, CutShort};
-use super::context::{Context, Predictor, RunFacts, Workload};
+use super::context::{AnswerContext, Predictor, RunFacts, Workload};
 use super::evidence::{NOT_SENT, failure_sentence};
 use super::limit::{Above, Beyond, Bound, Report, StatedLimit};
 use super::offers::{Basis, Offer};
@@ -21,7 +21,7 @@ use crate::fmt::{Bytes, Clock, Count, thousands};
 
 /// The answer of a search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct SearchAnswer {
     /// The kind of the answer.
     pub state: OutcomeKind,
     /// The main finding as a sentence: usually the limit.
@@ -35,7 +35,7 @@ pub struct Answer {
     /// The workload that the user named, with the lengths taken from it.
     pub workload: Option<String>,
     /// Engine flags, by workload.
-    pub run: Vec<Command>,
+    pub run: Vec<WorkloadFlags>,
     /// Why more does not fit, with the engine's own message if there is one.
     pub why: Option<String>,
     /// How much room is left in the KV cache and in the GPU's memory.
@@ -46,7 +46,7 @@ pub struct Answer {
 
 /// Flags for one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Command {
+pub struct WorkloadFlags {
     /// The workload, and how it relates to the tested points.
     pub workload: String,
     /// A point that fitted, or that is easier than one that did.
@@ -55,13 +55,13 @@ pub struct Command {
     pub flags: Vec<String>,
 }
 
-impl Answer {
+impl SearchAnswer {
     /// The answer of a boundary.
     ///
     /// # Errors
     ///
     /// Errors of the adapter's `flags`; `limit` for a boundary with too many corners.
-    pub fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
+    pub fn new(boundary: &Boundary, context: &AnswerContext) -> Result<Self> {
         let found = Classified::new(boundary, context)?;
         Ok(Self {
             state: found.outcome.state(),
@@ -70,7 +70,7 @@ impl Answer {
             sure: confidence_text(&found.confidence, found.outcome.state()),
             asked: context.run.asked.clone(),
             workload: found.workload.as_ref().map(workload_text),
-            run: found.offers.into_iter().map(Command::new).collect(),
+            run: found.offers.into_iter().map(WorkloadFlags::new).collect(),
             why: found.why.as_ref().map(why_text),
             room: found.notes.iter().map(note_text).collect(),
             next: found.next.map(|set| next_command(&set, context.run)),
@@ -78,7 +78,7 @@ impl Answer {
     }
 }
 
-impl Command {
+impl WorkloadFlags {
     fn new(offer: Offer) -> Self {
         Self {
             workload: offer_text(&offer),
@@ -454,7 +454,7 @@ mod tests {
         map
     }
 
-    fn answer(map: &Boundary, search: Option<&Value>, stopped: Option<&str>) -> Answer {
+    fn answer(map: &Boundary, search: Option<&Value>, stopped: Option<&str>) -> SearchAnswer {
         answer_of_script(["input", "output", "concurrency"], map, search, stopped)
     }
 
@@ -463,7 +463,7 @@ mod tests {
         map: &Boundary,
         search: Option<&Value>,
         stopped: Option<&str>,
-    ) -> Answer {
+    ) -> SearchAnswer {
         let flags = |point: &Point, concurrency: bool| {
             let total = Quantity::Total.of(point).unwrap_or(0);
             let many = point
@@ -474,7 +474,7 @@ mod tests {
                 .chain(many)
                 .collect())
         };
-        let context = Context {
+        let context = AnswerContext {
             search,
             run: &RunFacts {
                 stopped: stopped.map(str::to_owned),
@@ -485,7 +485,7 @@ mod tests {
             flags: &flags,
             headroom: &|_| Some(3 << 30),
         };
-        Answer::new(map, &context).unwrap()
+        SearchAnswer::new(map, &context).unwrap()
     }
 
     fn lengths(points: &[(i64, i64, Value)]) -> Boundary {

@@ -8,8 +8,8 @@ use serde_json::json;
 use super::program::{Program, Status};
 use crate::compare::{self, Case, ComparisonInput, Unit};
 use crate::fault::{Fault, Kind, Result};
-use crate::memory::compare::{Comparison as MemoryComparison, ExternalEstimate, model_facts, our_estimate};
-use crate::report::{self, Block, Comparison, Finding, Page, Rule, Thresholds, Verdict, Weight};
+use crate::memory::compare::{EstimateComparison, ExternalEstimate, model_facts, our_estimate};
+use crate::report::{self, Block, Comparison, Finding, MetricVerdict, Page, Rule, Thresholds, Weight};
 use crate::run::SCHEMA;
 
 /// Most exceeded thresholds listed in the error message.
@@ -112,13 +112,13 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     };
     let findings = thresholds.evaluate(&comparison)?;
     for finding in &findings {
-        if finding.threshold.is_some() && finding.why.is_some() && finding.verdict != Verdict::Exceeded {
+        if finding.threshold.is_some() && finding.why.is_some() && finding.verdict != MetricVerdict::Exceeded {
             program.note(format!("warning: {}: {}", finding.summary(), finding.verdict_text()));
         }
     }
     let mut exceeded: Vec<String> = findings
         .iter()
-        .filter(|finding| finding.verdict == Verdict::Exceeded)
+        .filter(|finding| finding.verdict == MetricVerdict::Exceeded)
         .map(Finding::summary)
         .collect();
     if !thresholds.rules.is_empty() {
@@ -194,7 +194,7 @@ struct MemoryCase<'a> {
     case: &'a str,
     with: ExternalEstimate,
     #[serde(flatten)]
-    comparison: MemoryComparison,
+    comparison: EstimateComparison,
 }
 
 impl MemoryCase<'_> {
@@ -224,7 +224,7 @@ fn compare_memory<'a>(inputs: &'a [ComparisonInput], with: &With) -> Result<Vec<
             all.push(MemoryCase {
                 input: &input.title,
                 case: &case.name,
-                comparison: MemoryComparison::new(measured, &case.facts, &claim),
+                comparison: EstimateComparison::new(measured, &case.facts, &claim),
                 with: claim,
             });
         }

@@ -201,7 +201,7 @@ impl ListedScript {
         };
         Self {
             intact,
-            header: text.map(|text| Header::of(&text)).unwrap_or_default(),
+            header: text.map(|text| Header::parse(&text)).unwrap_or_default(),
             shown: Shipped { name, summary },
             entry,
         }
@@ -286,7 +286,7 @@ pub(super) fn script_help(path: &Path, main: &Main, program: &Program) -> Result
         .map(|paragraph| wrap(paragraph, program.terminal.width, 0))
         .filter(|paragraph| !paragraph.is_empty())
         .collect();
-    let header = header_lines(&Header::of(&main.source.text));
+    let header = header_lines(&Header::parse(&main.source.text));
     parts.extend((!header.is_empty()).then(|| header.join("\n")));
     parts.push(format!("Usage: profiler run {name} [OPTIONS]"));
     match unlisted {

@@ -16,7 +16,7 @@ use crate::boundary::Point;
 use crate::fault::{Kind, Result};
 use crate::fmt::grouped;
 use crate::report::{planned_starts, simulated_line};
-use crate::run::{Event, Plan, Run};
+use crate::run::{Event, Run, RunPlan};
 use crate::runtime::Want;
 use crate::script::{self, Main};
 use crate::task::lock;
@@ -82,11 +82,11 @@ pub(super) fn execute(
     json: bool,
     script: &Path,
     main: &Main,
-    plan: Plan,
+    plan: RunPlan,
     program: &Program,
 ) -> Result<Status> {
     let run = Run::ephemeral("dry-run");
-    let host = options.host(script, plan.set, run, true, Author::of(main), program)?;
+    let host = options.host(script, plan.set, run, true, Author::from_script(main), program)?;
     ask_consent(&host, None::<fn(&mut dyn FnMut())>);
     let preview = Arc::new(Mutex::new(Preview::default()));
     let listener = Arc::clone(&preview);
@@ -142,7 +142,7 @@ pub(super) fn missing(
     program: &Program,
 ) -> Result<Vec<Want>> {
     let run = Run::ephemeral("dry-run");
-    let host = options.host(script, set, run, true, Author::of(main), program)?;
+    let host = options.host(script, set, run, true, Author::from_script(main), program)?;
     // However the script ends, the permissions that it needed so far are known.
     let _ = script::run(&host, main);
     let wants = host.permits.wants().into_iter();

@@ -204,7 +204,7 @@ pub(super) enum Author {
 }
 
 impl Author {
-    pub(super) fn of(main: &Main) -> Self {
+    pub(super) fn from_script(main: &Main) -> Self {
         if main.has_shipped_text() {
             Self::Shipped
         } else {

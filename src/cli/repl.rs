@@ -23,7 +23,7 @@ use crate::fmt::wrap;
 use crate::home;
 use crate::report::Terminal;
 use crate::run::{Event, Run};
-use crate::script::repl::{Command, HELP, Line, LineHelper, Session, Variable, bind_keys};
+use crate::script::repl::{HELP, Line, LineHelper, ReplCommand, Session, Variable, bind_keys};
 use crate::script::{Diagnostic, Host, Main};
 
 /// How often to check for a signal.
@@ -267,7 +267,7 @@ impl Repl {
 
     /// Handles one input; returns whether it was the last.
     fn answer(&mut self, line: &str) -> bool {
-        let command = match Command::parse(line) {
+        let command = match ReplCommand::parse(line) {
             None => {
                 self.evaluate(|session| session.run(line));
                 return false;
@@ -280,30 +280,30 @@ impl Repl {
             }
         };
         let done = match command {
-            Command::Quit => return true,
-            Command::Help(None) => self.terminal.print(HELP),
-            Command::Help(Some(name)) => self
+            ReplCommand::Quit => return true,
+            ReplCommand::Help(None) => self.terminal.print(HELP),
+            ReplCommand::Help(Some(name)) => self
                 .session
                 .help(&name)
                 .and_then(|text| self.terminal.print_markdown(&text)),
-            Command::Json => self
+            ReplCommand::Json => self
                 .session
                 .last_json()
                 .and_then(|value| self.terminal.print(&json_text(&value)?)),
-            Command::Last => self.terminal.print(&self.session.last()),
-            Command::Load(file) => {
+            ReplCommand::Last => self.terminal.print(&self.session.last()),
+            ReplCommand::Load(file) => {
                 self.evaluate(|session| session.load(&file));
                 Ok(())
             }
-            Command::Reset => {
+            ReplCommand::Reset => {
                 self.session.reset();
                 end_services(&self.host)
             }
-            Command::Save { file, replace } => self
+            ReplCommand::Save { file, replace } => self
                 .session
                 .save(&file, replace)
                 .map(|()| self.terminal.print_error(&format!("saved `{}`", file.display()))),
-            Command::Scope => self.scope(),
+            ReplCommand::Scope => self.scope(),
         };
         if let Err(fault) = done {
             self.failed = true;

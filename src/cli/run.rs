@@ -14,7 +14,7 @@ use crate::answer::allow_flags;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Live, Page, SoFar, resume_command, simulated_line, text};
 use crate::run::{
-    Folder, Manifest, Plan, RecordedRun, Run, Script, check_free, completed, failure_document, has_hidden, is_pack,
+    Folder, Manifest, RecordedRun, Run, RunPlan, Script, check_free, completed, failure_document, has_hidden, is_pack,
     is_remembered, own_run,
 };
 use crate::runtime::{Want, orphans};
@@ -176,7 +176,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     if let Some(out) = args.out.as_ref().filter(|_| !args.force_new && args.attempt.is_none()) {
         check_free(out)?;
     }
-    let mut plan = Plan {
+    let mut plan = RunPlan {
         script: Script {
             name: match script.file_stem().unwrap_or_default().to_string_lossy().as_ref() {
                 STDIN => "stdin".to_owned(),
@@ -239,14 +239,14 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     if let Some(folder) = run.folder() {
         program.note(format!("run folder: {}", folder.display()));
     }
-    let needs = Header::of(&main.source.text).allow;
+    let needs = Header::parse(&main.source.text).allow;
     if needs.iter().any(|what| !args.options.allow.contains(what)) {
         let flags = allow_flags(&needs).join(" ");
         program.note(format!(
             "this script says that it needs {flags}; `--dry-run` shows what for"
         ));
     }
-    let author = Author::of(&main);
+    let author = Author::from_script(&main);
     let host = args.options.host(&script, plan.set, run, false, author, program)?;
     Ok(Prepared::Ready(main, host))
 }
@@ -299,11 +299,17 @@ fn trusted(args: &Args, folder: &Path) -> Result<Manifest> {
 
 /// Checks the script like `profiler check` and prints the findings. Returns the exit status of the first finding.
 /// Nothing has started yet. Adds the hashes of imported modules to the plan.
-fn check_first(args: &Args, script: &Path, main: &Main, plan: &mut Plan, program: &Program) -> Result<Option<Status>> {
+fn check_first(
+    args: &Args,
+    script: &Path,
+    main: &Main,
+    plan: &mut RunPlan,
+    program: &Program,
+) -> Result<Option<Status>> {
     let (nowhere, set) = (Run::ephemeral("check"), plan.set.clone());
     let host = args
         .options
-        .host(script, set, nowhere, false, Author::of(main), program)?;
+        .host(script, set, nowhere, false, Author::from_script(main), program)?;
     let found = script::check_main(&host, main);
     for diagnostic in &found {
         program.complain(diagnostic);
@@ -601,7 +607,7 @@ fn resume_hint(args: &Args, host: &Host, interrupted: bool) -> Option<String> {
     }
     // Permissions are not read from the folder, which may come from somebody else.
     let options = &args.options;
-    let mut flags = allow_flags(&host.permits.words());
+    let mut flags = allow_flags(&host.permits.arguments());
     flags.extend(options.shared_gpu.then(|| "--shared-gpu".to_owned()));
     flags.extend(options.insecure.then(|| "--insecure".to_owned()));
     flags.extend(options.wait.map(|wait| format!("--wait {}ms", wait.as_millis())));

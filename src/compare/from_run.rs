@@ -9,7 +9,7 @@ use crate::experiment::Experiment;
 use crate::fmt::Gib;
 use crate::load::LoadAnswer;
 use crate::load::stats::Spread;
-use crate::memory::compare::{Facts, implausible};
+use crate::memory::compare::{ModelFacts, implausible};
 use crate::run::{AskedServer, Manifest, RecordedLoad, RecordedRun};
 
 impl ComparisonInput {
@@ -20,7 +20,7 @@ impl ComparisonInput {
         let mut cases = Vec::new();
         for (name, footprint) in found.footprints() {
             let mut case = Case::new(name);
-            case.facts = Facts {
+            case.facts = ModelFacts {
                 tensor_parallel: facts
                     .tensor_parallel
                     .or(u64::try_from(footprint.per_gpu.len()).ok().filter(|gpus| *gpus > 1)),
@@ -59,11 +59,11 @@ impl ComparisonInput {
     }
 }
 
-/// Facts on which all engines of the run agree.
-fn facts(engines: &[Value]) -> Facts {
+/// ModelFacts on which all engines of the run agree.
+fn facts(engines: &[Value]) -> ModelFacts {
     let text = |pointers: &[&str]| agreed_value(engines, pointers).filter(|text| text != "auto");
     let count = |pointers: &[&str]| agreed_value(engines, pointers).and_then(|text| text.parse().ok());
-    Facts {
+    ModelFacts {
         weight_dtype: text(&["/options/dtype", "/facts/dtype"]),
         quantization: text(&["/options/quantization"]),
         kv_dtype: text(&["/options/kv_cache_dtype"]),
@@ -74,7 +74,7 @@ fn facts(engines: &[Value]) -> Facts {
         output: count(&["/limits/output"]),
         concurrency: count(&["/limits/concurrency"]),
         capacity: count(&["/memory_total"]).and_then(|bytes: u64| i64::try_from(bytes).ok()),
-        ..Facts::default()
+        ..ModelFacts::default()
     }
 }
 

@@ -19,7 +19,7 @@ use crate::experiment::{self, Experiment};
 use crate::fault::Result;
 pub use crate::fmt::Unit;
 use crate::load::stats::Spread;
-use crate::memory::compare::{Facts, Implausible};
+use crate::memory::compare::{Implausible, ModelFacts};
 use crate::memory::{Breakdown, Component};
 use crate::run::{RecordedBoundary, RecordedRun, is_pack};
 
@@ -108,8 +108,8 @@ pub struct Case {
     pub breakdown: Option<Breakdown>,
     /// Named metrics in display order.
     pub figures: Vec<Metric>,
-    /// Facts about the model and the setup that explain differences.
-    pub facts: Facts,
+    /// ModelFacts about the model and the setup that explain differences.
+    pub facts: ModelFacts,
     /// Impossible values.
     pub implausible: Vec<Implausible>,
 }

@@ -10,15 +10,15 @@ mod record;
 pub mod stats;
 
 pub use client::{
-    BuildJob, ClientHealth, Clock, Control, Job, LoadConfig, LoadRun, RequestSource, Slots, Step, read_response,
-    run_load,
+    BuildRequest, ClientHealth, Clock, ConcurrencyChange, Control, LoadConfig, LoadRun, QueuedRequest, RequestSource,
+    Slots, read_response, run_load,
 };
 pub use framing::{Counts, Decode, Framing, StreamEvent};
 pub use record::{Failure, FailureForm, Outcome, Record};
 pub use stats::Summary;
 
 use engine_side::{Cost, EngineStats};
-use plan::{EndReason, Metric, Statistic};
+use plan::{EndReason, LatencyMetric, Statistic};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use stats::{LoadStats, RepeatStats};
@@ -73,7 +73,7 @@ pub struct WarmupCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PrecisionReached {
     /// The latency metric.
-    pub metric: Metric,
+    pub metric: LatencyMetric,
     /// The statistic of it.
     pub statistic: Statistic,
     /// The requested half width of its 95 % confidence interval, as a share of its value.
@@ -190,7 +190,7 @@ mod tests {
         let answer = LoadAnswer {
             number: 3,
             precision: Some(PrecisionReached {
-                metric: Metric::TtftMs,
+                metric: LatencyMetric::TtftMs,
                 statistic: Statistic::Mean,
                 within: 0.05,
                 reached: true,

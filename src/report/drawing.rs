@@ -12,8 +12,8 @@ use crate::fmt::{Unit, number, slug, thousands};
 use crate::report::Page;
 use crate::report::document::ColumnFormat;
 use crate::report::plot::{
-    Axis, Bar, Cell, Colour, Entry, Layer, Marks, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips, reduced,
-    text,
+    Axis, Bar, Colour, Entry, HeatCell, Layer, MarkerShape, Marks, Panel, Plot, Scale, Sheet, TooltipPoint, Tooltips,
+    reduced, text,
 };
 
 /// Maximum number of points of a line that are marked.
@@ -47,7 +47,7 @@ macro_rules! chart {
             title: String,
             name: Option<String>,
             #[serde(default)]
-            words: String,
+            alt: String,
             #[serde(default)]
             caption: String,
             #[serde(default = "keep_by_default")]
@@ -69,8 +69,8 @@ macro_rules! chart {
                     return Err(fault.hint("use only a-z, 0-9 and -"));
                 }
                 let sentences = format!("{}. {}", self.title, sentences.join(" "));
-                let words = or(self.words, sentences.trim_end());
-                let mut plot = Plot::new(name, self.title, panels).with_words(words, self.caption);
+                let alt = or(self.alt, sentences.trim_end());
+                let mut plot = Plot::new(name, self.title, panels).with_alt(alt, self.caption);
                 plot.sheet = sheet;
                 let text = text(&plot, page);
                 if plot.sheet.rows.len() > ROWS {
@@ -188,7 +188,7 @@ impl LineChart {
                 .dashed(series.dashed)
                 .stepped(self.steps);
             layers.push(if few {
-                line.with_markers(Shape::series(index))
+                line.with_markers(MarkerShape::series(index))
             } else {
                 line
             });
@@ -204,7 +204,7 @@ impl LineChart {
     pub fn scatter(self, page: Page) -> Result<ScriptPlot> {
         check_size("points", self.series.iter().map(|series| series.points.len()).sum())?;
         let layer = |(index, series): (usize, &LineSeries)| {
-            let shape = Shape::series(index);
+            let shape = MarkerShape::series(index);
             Layer::dots(&series.name, series.present(), Colour::Series(index), shape)
         };
         let layers = self.series.iter().enumerate().map(layer).collect();
@@ -418,7 +418,7 @@ impl HeatMap {
                 let Some(value) = *value else { continue };
                 let at = (column as f64, row as f64);
                 let [x, y] = [at.0, at.1].map(|at| (at - 0.5, at + 0.5));
-                cells.push(Cell { x, y, value });
+                cells.push(HeatCell { x, y, value });
                 let entries = [up.as_str().into(), across.as_str().into(), value.into()];
                 spots.push(TooltipPoint::new(at, entries));
                 points.push((format!("{up} and {across}"), value));
@@ -559,10 +559,10 @@ mod tests {
         assert!(matches!(&panel.layers[1].marks, Marks::Line { points, .. } if points[0].0 == 1.0));
         assert_eq!(panel.spots.spots.len(), 3);
         assert_eq!(drawn.plot.sheet.columns, ["concurrency", "tgi", "vllm"]);
-        let words = &drawn.plot.words;
+        let alt = &drawn.plot.alt;
         assert!(
-            words.ends_with("vllm is 60 at 1 (minimum) and 1,833 at 64 (maximum)."),
-            "{words}"
+            alt.ends_with("vllm is 60 at 1 (minimum) and 1,833 at 64 (maximum)."),
+            "{alt}"
         );
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::plot::{Entry, Sheet};
 use super::{Block, Weight};
 use crate::fmt::{Gib, list, relative, signed};
-use crate::memory::compare::{Comparison, ExternalEstimate, Term};
+use crate::memory::compare::{EstimateComparison, ExternalEstimate, Term};
 use crate::memory::{Component, Estimate, Fits, Part};
 
 /// A table with a column for each model; then the sources and notes of each.
@@ -156,7 +156,7 @@ fn gib(bytes: u64) -> String {
 const MAX_NAMED: usize = 3;
 
 /// By how much the estimate is off: `too low: weights (-9.7 %); too high: kv (+32.5 %)`.
-fn estimate_finding(comparison: &Comparison) -> String {
+fn estimate_finding(comparison: &EstimateComparison) -> String {
     let off = |low: bool| {
         let mut rows: Vec<_> = comparison
             .rows
@@ -185,7 +185,7 @@ fn estimate_finding(comparison: &Comparison) -> String {
 }
 
 /// Measured memory against an estimate. Differences are estimated minus measured, relative to measured.
-pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comparison) -> Vec<Block> {
+pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &EstimateComparison) -> Vec<Block> {
     let gib = |bytes: Option<i64>| Entry::from(bytes.map(|bytes| Gib(bytes).to_string()));
     let rows = comparison.rows.iter().map(|row| {
         let difference = row.difference.map(|difference| signed(Gib(difference).to_string()));
@@ -212,7 +212,7 @@ pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comp
         ("which assumption explains it", explanations.collect()),
         ("notes", claim.notes.clone()),
     ];
-    let mut blocks = vec![Block::Finding(finding), Block::Table(Sheet::of(rows))];
+    let mut blocks = vec![Block::Finding(finding), Block::Table(Sheet::from_rows(rows))];
     for (title, items) in lists {
         blocks.extend(Block::list(title, items, Weight::Normal));
     }
@@ -220,14 +220,14 @@ pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comp
 }
 
 /// The errors of an estimate by component over several named measurements. `None` for a single measurement.
-pub fn estimate_errors(cases: &[(String, &Comparison)]) -> Option<Block> {
+pub fn estimate_errors(cases: &[(String, &EstimateComparison)]) -> Option<Block> {
     let compared = cases
         .iter()
         .flat_map(|(_, case)| &case.rows)
         .filter(|row| row.percent.is_some());
     let terms: BTreeSet<Term> = compared.map(|row| row.term).collect();
     let rows = terms.into_iter().map(|term| {
-        let of_case = |(name, case): &'_ (String, &Comparison)| Some((case.row(term)?.percent?, name.clone()));
+        let of_case = |(name, case): &'_ (String, &EstimateComparison)| Some((case.row(term)?.percent?, name.clone()));
         let mut errors: Vec<(f64, String)> = cases.iter().filter_map(of_case).collect();
         errors.sort_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
         let count = errors.len();
@@ -247,5 +247,5 @@ pub fn estimate_errors(cases: &[(String, &Comparison)]) -> Option<Block> {
         ]
     });
     let title = format!("how far the estimate is from {} measurements", cases.len());
-    (cases.len() > 1).then(|| Block::Table(Sheet::of(rows).titled(title)))
+    (cases.len() > 1).then(|| Block::Table(Sheet::from_rows(rows).titled(title)))
 }

@@ -29,7 +29,7 @@ pub use crate::fmt::{Bytes, Clock, Count};
 pub use crate::warning::{WarningGroup, group_warnings};
 pub use commands::{resume_command, with_model};
 pub use comparison::{
-    ChangedPoint, Comparison, Finding, Rule, SetupDifference, Thresholds, Verdict, comparison_findings,
+    ChangedPoint, Comparison, Finding, MetricVerdict, Rule, SetupDifference, Thresholds, comparison_findings,
     comparison_markdown, comparison_sections, completeness_warnings, implausible, matching_case, threshold_blocks,
 };
 pub use document::{Block, Fact, List, Section, Weight, grouped_text_table, markdown, text};

@@ -58,7 +58,7 @@ impl Cell {
     }
 
     /// The class of a point; `clipped` are the smallest points beyond a length limit.
-    fn of(point: &Point, boundary: &Boundary, clipped: &[Point]) -> Result<Self> {
+    fn classify(point: &Point, boundary: &Boundary, clipped: &[Point]) -> Result<Self> {
         let is_beyond = |limit: &Point| boundary.lattice().is_at_most_as_hard(limit, point);
         Ok(match boundary.classify(point)? {
             Class::Fits => Self::Fits,
@@ -180,7 +180,7 @@ fn maps(boundary: &Boundary, rows: usize, slices: usize, page: Page) -> Result<V
 
 /// The row of an axis, or the plane of two, through `through`, which fixes all others; probes elsewhere are left out.
 fn map(boundary: &Boundary, shown: &[&Axis], through: &Point, rows: usize, page: Page) -> Result<Vec<String>> {
-    let axes: Vec<AxisLayout> = shown.iter().map(|axis| AxisLayout::of(axis)).collect();
+    let axes: Vec<AxisLayout> = shown.iter().map(|axis| AxisLayout::from_boundary(axis)).collect();
     let rows = shown.get(1).map_or(1, |y| count(y, rows));
     let columns = count(shown[0], canvas_columns(axes.get(1), rows, page));
     let along = || shown.iter().zip(&axes).zip([columns, rows]).enumerate();
@@ -211,7 +211,7 @@ fn map(boundary: &Boundary, shown: &[&Axis], through: &Point, rows: usize, page:
             shown.iter().any(|axis| axis.name() == name) || point.0.get(name) == Some(value)
         };
         if let Some(place) = place(&point).filter(|_| through.0.iter().all(here)) {
-            let class = ProbeClass::of(record);
+            let class = ProbeClass::from_record(record);
             let shown = probes.entry(place).or_insert(class);
             *shown = class.max(*shown);
         }
@@ -220,7 +220,7 @@ fn map(boundary: &Boundary, shown: &[&Axis], through: &Point, rows: usize, page:
     let cell = |place: [usize; 2]| -> Result<String> {
         let cell = match probes.get(&place) {
             Some(class) => Cell::Probe(*class),
-            None => Cell::of(&middle(place), boundary, &clipped)?,
+            None => Cell::classify(&middle(place), boundary, &clipped)?,
         };
         Ok(cell.drawn(boundary, page).0)
     };

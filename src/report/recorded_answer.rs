@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::commands::with_model;
 use super::document::Fact;
 use super::simulated_notice;
-use crate::answer::{Answer, Context, Findings, RunFacts};
+use crate::answer::{AnswerContext, Findings, RunFacts, SearchAnswer};
 use crate::boundary::Boundary;
 use crate::fault::{Fault, Result};
 use crate::run::RecordedRun;
@@ -44,10 +44,10 @@ impl Extras {
     /// # Errors
     ///
     /// As [`Answer::new`].
-    pub fn answer(&self, boundary: &Boundary) -> Result<Answer> {
-        match self.field("answer").map(Answer::deserialize) {
+    pub fn answer(&self, boundary: &Boundary) -> Result<SearchAnswer> {
+        match self.field("answer").map(SearchAnswer::deserialize) {
             Some(Ok(recorded)) => Ok(recorded),
-            Some(Err(_)) | None => self.within_context(|context| Answer::new(boundary, context)),
+            Some(Err(_)) | None => self.within_context(|context| SearchAnswer::new(boundary, context)),
         }
     }
 
@@ -69,9 +69,9 @@ impl Extras {
         self.report.as_ref()?.get(key)
     }
 
-    fn within_context<T>(&self, found: impl FnOnce(&Context) -> Result<T>) -> Result<T> {
+    fn within_context<T>(&self, found: impl FnOnce(&AnswerContext) -> Result<T>) -> Result<T> {
         let headroom = self.field("headroom").and_then(Value::as_u64);
-        found(&Context {
+        found(&AnswerContext {
             search: self.field("search").filter(|search| search.is_object()),
             run: &self.run,
             // Flags come from the engine's adapter, which only the run itself had.
@@ -82,7 +82,7 @@ impl Extras {
 }
 
 /// An answer as facts, the limit first.
-pub(super) fn answer_facts(answer: &Answer) -> Vec<Fact> {
+pub(super) fn answer_facts(answer: &SearchAnswer) -> Vec<Fact> {
     let mut facts = vec![Fact::new("limit", &answer.limit), Fact::new("how sure", &answer.sure)];
     facts.extend(answer.workload.iter().map(|workload| Fact::new("workload", workload)));
     for command in &answer.run {

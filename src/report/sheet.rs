@@ -28,7 +28,7 @@ impl Sheet {
     }
 
     /// A table without a title, from rows that all name the same columns.
-    pub fn of<'a, const N: usize>(rows: impl IntoIterator<Item = [(&'a str, Entry); N]>) -> Self {
+    pub fn from_rows<'a, const N: usize>(rows: impl IntoIterator<Item = [(&'a str, Entry); N]>) -> Self {
         let (mut columns, mut all) = (Vec::new(), Vec::new());
         for row in rows {
             let (names, entries): (_, Vec<Entry>) = row.into_iter().unzip();

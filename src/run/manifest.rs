@@ -213,7 +213,7 @@ impl Manifest {
     /// # Errors
     ///
     /// `usage` with the differences.
-    pub fn check(&self, plan: &Plan, module: impl Fn(&str) -> Option<String>) -> Result<()> {
+    pub fn check(&self, plan: &RunPlan, module: impl Fn(&str) -> Option<String>) -> Result<()> {
         let mut differences = Vec::new();
         for (name, sha256) in &self.modules {
             match module(name) {
@@ -262,7 +262,7 @@ impl Manifest {
     }
 
     /// Adds the permissions of a later execution: repeating the run needs all of them.
-    pub(super) fn allow(&mut self, plan: &Plan) {
+    pub(super) fn allow(&mut self, plan: &RunPlan) {
         self.permit(plan.permissions.iter().cloned());
         self.shared_gpu |= plan.shared_gpu;
         self.insecure |= plan.insecure;
@@ -283,7 +283,7 @@ pub(super) fn refusal(differences: &[String]) -> Fault {
 
 /// A script and the options to run it with.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct RunPlan {
     /// The script.
     pub script: Script,
     /// Its text.
@@ -308,7 +308,7 @@ pub struct Plan {
     pub attempt: Option<u64>,
 }
 
-impl Plan {
+impl RunPlan {
     /// SHA-256 of the script and its modules.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.script.sha256)

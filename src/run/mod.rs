@@ -35,7 +35,7 @@ pub use folder::Folder;
 pub(crate) use folder::read_line;
 pub use jobs::JobFolder;
 pub use journal::RecordedPoint;
-pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
+pub use manifest::{Machine, Manifest, RunPlan, SCHEMA, Script, completed};
 pub use new_folder::check_free;
 pub use pack::{is_pack, pack};
 pub use probe_answer::{Allocation, Evidence, Limits, ProbeAnswer, StatedLimit};

@@ -9,7 +9,7 @@ use super::attempt::{LOOK, begin_attempt, check_attempt};
 use super::event::{Event, Totals};
 use super::folder::{self, Folder};
 use super::journal::{Journal, Replay};
-use super::manifest::{FOLDER_SCHEMA, Machine, Manifest, Plan};
+use super::manifest::{FOLDER_SCHEMA, Machine, Manifest, RunPlan};
 use super::new_folder;
 use super::remembered::{own_run, remember};
 use super::writer::{RunWriter, draw_seed, random};
@@ -23,7 +23,7 @@ impl Run {
     /// # Errors
     ///
     /// `usage` if `out` is taken.
-    pub fn create(plan: &Plan, out: Option<&Path>, force_new: bool) -> Result<(Self, Vec<Warning>)> {
+    pub fn create(plan: &RunPlan, out: Option<&Path>, force_new: bool) -> Result<(Self, Vec<Warning>)> {
         let name = file_name(&plan.script.name);
         let folder = match plan.attempt.zip(out) {
             Some((attempt, out)) => {
@@ -65,7 +65,7 @@ impl Run {
     /// # Errors
     ///
     /// `usage` if another process uses the folder.
-    pub fn resume(folder: &Path, plan: &Plan) -> Result<(Self, Vec<Warning>)> {
+    pub fn resume(folder: &Path, plan: &RunPlan) -> Result<(Self, Vec<Warning>)> {
         let folder = Folder::open(folder)?;
         if let Some(attempt) = plan.attempt {
             begin_attempt(&folder, attempt)?;
@@ -103,7 +103,7 @@ impl Run {
         manifest: Manifest,
         replay: Replay,
         totals: Totals,
-        plan: &Plan,
+        plan: &RunPlan,
     ) -> Result<Self> {
         manifest.write(&folder)?;
         // Before this, a power failure may remove the names of journal and manifest, and with them all answers.
@@ -142,7 +142,7 @@ impl Run {
 }
 
 /// Remembers that these texts are the user's own in this run. Returns a warning if that fails.
-fn remember_texts(run: &str, plan: &Plan) -> Option<Warning> {
+fn remember_texts(run: &str, plan: &RunPlan) -> Option<Warning> {
     let remembered = remember(plan.texts().map(|sha256| own_run(run, sha256)), "");
     let fault = remembered.err()?;
     let message = format!("going on with this run will need --trust-script: {}", fault.message);

@@ -12,7 +12,7 @@ use super::disk::{Disk, RESERVE};
 use super::event::Event;
 use super::folder::{self, Folder};
 use super::journal::Journal;
-use super::manifest::{self, Manifest, Plan};
+use super::manifest::{self, Manifest, RunPlan};
 use crate::fault::Result;
 use crate::task::lock;
 use crate::world;
@@ -38,7 +38,7 @@ struct State {
 }
 
 impl RunWriter {
-    pub(super) fn new(folder: Folder, journal: Journal, manifest: Manifest, plan: &Plan) -> Self {
+    pub(super) fn new(folder: Folder, journal: Journal, manifest: Manifest, plan: &RunPlan) -> Self {
         Self {
             disk: Arc::new(Disk::new(folder.path(), plan.max_disk)),
             attempt: plan.attempt,

@@ -35,7 +35,7 @@ pub use output::{Captured, ExecOutput, LogLine, ServerLog};
 pub use permits::{Consent, Grant, Origin, Permits, Want};
 pub use service::{Program, Service, placeholder_launch};
 pub use services::{Services, StartContext, attach, start, start_own};
-pub use state::{Exit, Outside, RuntimeKind, State};
+pub use state::{EndedBy, Exit, RuntimeKind, State};
 pub use supervise::supervise;
 
 use std::net::TcpListener;

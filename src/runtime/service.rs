@@ -129,8 +129,8 @@ impl Service {
             Backend::Process(process) => process.state(),
             Backend::Attached(Attached { container: None, .. }) => State::Running,
             Backend::InProcess(sim) => match sim.state() {
-                sim::State::Exited(exit) => State::Exited(exit.into()),
-                sim::State::Starting | sim::State::Ready => State::Running,
+                sim::ProcessState::Exited(exit) => State::Exited(exit.into()),
+                sim::ProcessState::Starting | sim::ProcessState::Ready => State::Running,
             },
         };
         if state.exit().is_some() {

@@ -71,20 +71,20 @@ pub struct Exit {
     pub finished_at: Option<String>,
     /// The outside event that ended it, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub outside: Option<Outside>,
+    pub ended_by: Option<EndedBy>,
 }
 
 impl Exit {
     /// Describes an outside event that ended the server; `None` if there was none.
     pub fn stopped_by(&self) -> Option<String> {
-        Some(match self.outside? {
-            Outside::Removed => "somebody else removed the engine's container".to_owned(),
-            Outside::Signal(signal) => format!("somebody else stopped the engine's container (signal {signal})"),
-            Outside::OwnLimit(bytes) => format!(
+        Some(match self.ended_by? {
+            EndedBy::Removed => "somebody else removed the engine's container".to_owned(),
+            EndedBy::Signal(signal) => format!("somebody else stopped the engine's container (signal {signal})"),
+            EndedBy::MemoryLimit(bytes) => format!(
                 "the engine's container reached the memory limit of {:.1} GiB that profiler sets so that the machine stays usable; set `memory_limit` yourself",
                 bytes as f64 / GIB
             ),
-            Outside::Process(signal) => {
+            EndedBy::Process(signal) => {
                 format!("the engine was ended by signal {signal}: somebody else stopped it, or it did so itself")
             }
         })
@@ -101,13 +101,13 @@ impl Exit {
 /// limit that this program chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outside {
+pub enum EndedBy {
     /// Its container was removed.
     Removed,
     /// Its container was sent a signal: `docker stop`, `docker kill`.
     Signal(i32),
     /// The kernel killed it, because its container reached the memory limit, in bytes, that this program chose.
-    OwnLimit(u64),
+    MemoryLimit(u64),
     /// A process ended by SIGTERM or SIGKILL, which it may have sent to itself.
     Process(i32),
 }

@@ -16,7 +16,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{dup2_stderr, dup2_stdout};
 
 use super::cgroup::{OomWatch, kernel_log};
-use super::state::{Exit, Outside};
+use super::state::{EndedBy, Exit};
 use super::supervisor::{DONE, Order, Report, Work, as_pid};
 use super::{docker, process_tree};
 use crate::fault::{Fault, Result};
@@ -108,7 +108,7 @@ fn supervise_command(
                     code: Some(i64::from(128 + signal)),
                     signal: Some(signal),
                     oom_killed,
-                    outside: (!oom_killed && matches!(signal, 9 | 15)).then_some(Outside::Process(signal)),
+                    ended_by: (!oom_killed && matches!(signal, 9 | 15)).then_some(EndedBy::Process(signal)),
                     ..Exit::default()
                 }
             }

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::launch::TOKEN_VARIABLES;
 use super::process_tree;
-use super::state::{Exit, Outside};
+use super::state::{EndedBy, Exit};
 use crate::fault::{Fault, Result};
 use crate::own_program;
 
@@ -199,7 +199,7 @@ async fn follow(
         let _ = killpg(as_pid(pid), Signal::SIGKILL);
         sender.send_replace(Some(Exit {
             finished_at: Some(jiff::Timestamp::now().to_string()),
-            outside: Some(Outside::Process(Signal::SIGKILL as i32)),
+            ended_by: Some(EndedBy::Process(Signal::SIGKILL as i32)),
             ..Exit::default()
         }));
     }

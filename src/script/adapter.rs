@@ -165,7 +165,7 @@ impl Adapter for RhaiAdapter {
 
     fn ready(&self, base_url: &str, options: &Value, key: Option<&ApiKey>) -> Result<Readiness> {
         let options = convert::to_script(options)?;
-        let server = Server::new(base_url, self.client.clone(), options, key.cloned());
+        let server = HttpClient::new(base_url, self.client.clone(), options, key.cloned());
         let result = self.call("ready", (server.clone(),))?;
         let rejection = lock(&server.rejection).take();
         match (result.as_bool(), result.is_string()) {
@@ -240,7 +240,7 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An engine's server.
 #[derive(Clone, Debug)]
-pub(super) struct Server {
+pub(super) struct HttpClient {
     base: String,
     client: reqwest::Client,
     key: Option<ApiKey>,
@@ -252,7 +252,7 @@ pub(super) struct Server {
 
 /// An HTTP response.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Answer {
+pub(super) struct HttpReply {
     /// HTTP status; 0 if there was no response.
     status: u16,
     /// Response text, or the target of a redirect; without a response, the reason.
@@ -265,7 +265,7 @@ pub(super) struct Answer {
     retry_after: Option<Duration>,
 }
 
-impl Answer {
+impl HttpReply {
     /// The answer as a rejection, if it is one.
     fn rejection(&self) -> Option<Rejection> {
         Some(Rejection {
@@ -277,7 +277,7 @@ impl Answer {
     }
 }
 
-impl Server {
+impl HttpClient {
     /// The server at `base`, `http://127.0.0.1:8000`.
     pub(super) fn new(base: &str, client: reqwest::Client, options: Dynamic, key: Option<ApiKey>) -> Self {
         Self {
@@ -289,7 +289,7 @@ impl Server {
         }
     }
 
-    pub(super) fn get(&self, tasks: &Tasks, path: &str) -> Result<Answer> {
+    pub(super) fn get(&self, tasks: &Tasks, path: &str) -> Result<HttpReply> {
         let mut answer = tasks.wait(self.send(self.client.get(self.url(path)?)))?;
         let credentials = Credentials::new(self.key.as_ref(), &self.base);
         // The wording of nginx and Go.
@@ -322,7 +322,7 @@ impl Server {
         path: &str,
         body: &serde_json::Value,
         timeout: Duration,
-    ) -> Result<Answer> {
+    ) -> Result<HttpReply> {
         tasks.wait(self.send(self.client.post(self.url(path)?).json(body).timeout(timeout)))
     }
 
@@ -335,7 +335,7 @@ impl Server {
         }
     }
 
-    async fn send(&self, request: reqwest::RequestBuilder) -> Result<Answer> {
+    async fn send(&self, request: reqwest::RequestBuilder) -> Result<HttpReply> {
         let request = match &self.key {
             Some(key) => request.header(reqwest::header::AUTHORIZATION, key.header()),
             None => request,
@@ -343,10 +343,10 @@ impl Server {
         // A starting server refuses connections, and `ready` must see that, so it is not a fault.
         Ok(fetch(request).await.unwrap_or_else(|error| {
             let (body, remedy) = http::unanswered(&error);
-            Answer {
+            HttpReply {
                 body,
                 remedy,
-                ..Answer::default()
+                ..HttpReply::default()
             }
         }))
     }
@@ -357,11 +357,11 @@ pub(super) fn page(host: &Host, url: &str, path: &str, key: Option<&str>, wait: 
     let key = runtime::api_key(&Target::Url(url.to_owned()), key, &host.permits)?;
     let client = http::build_for_engines(http::direct().timeout(REQUEST_TIMEOUT))?;
     let base = runtime::server_url(url)?;
-    let server = Server::new(base.as_str(), client, Dynamic::UNIT, key);
+    let server = HttpClient::new(base.as_str(), client, Dynamic::UNIT, key);
     let mut answer = server.get(&host.tasks, path)?;
     let mut patience = Patience::new(&host.tasks, &host.run, host.settings.wait.unwrap_or(WAIT));
     // If the user said how long to wait, also wait for a server that does not answer.
-    let silent = |answer: &Answer| answer.status == 0 && answer.remedy.is_none() && host.settings.wait.is_some();
+    let silent = |answer: &HttpReply| answer.status == 0 && answer.remedy.is_none() && host.settings.wait.is_some();
     while wait && (answer.rejection().is_some_and(|rejection| rejection.passes()) || silent(&answer)) {
         let why = answer.refusal.as_ref().unwrap_or(&answer.body);
         if !patience.wait(why, answer.retry_after)? {
@@ -375,7 +375,7 @@ pub(super) fn page(host: &Host, url: &str, path: &str, key: Option<&str>, wait: 
     convert::to_script(&answer)
 }
 
-async fn fetch(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
+async fn fetch(request: reqwest::RequestBuilder) -> reqwest::Result<HttpReply> {
     let response = http::send(request).await?;
     let status = response.status().as_u16();
     let location = response
@@ -383,10 +383,10 @@ async fn fetch(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
         .get(reqwest::header::LOCATION)
         .filter(|_| response.status().is_redirection());
     if let Some(location) = location.and_then(|location| location.to_str().ok()) {
-        return Ok(Answer {
+        return Ok(HttpReply {
             status,
             body: format!("redirects to `{location}`, which is not followed"),
-            ..Answer::default()
+            ..HttpReply::default()
         });
     }
     let text = |name| {
@@ -397,18 +397,18 @@ async fn fetch(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
     };
     let retry_after = text(RETRY_AFTER).and_then(http::retry_after);
     if let Some(coding) = text(CONTENT_ENCODING).filter(|coding| !coding.eq_ignore_ascii_case("identity")) {
-        return Ok(Answer {
+        return Ok(HttpReply {
             status,
             body: format!("the page is compressed (`{coding}`), which was not asked for"),
             remedy: Some(COMPRESSED.to_owned()),
-            ..Answer::default()
+            ..HttpReply::default()
         });
     }
     let (body, _cut) = http::text(response, MAX_BODY).await?;
-    Ok(Answer {
+    Ok(HttpReply {
         status,
         body,
         retry_after,
-        ..Answer::default()
+        ..HttpReply::default()
     })
 }

@@ -247,7 +247,7 @@ pub(super) fn of_key(key: &str) -> Option<Found> {
 pub(super) fn version(name: &str) -> Option<Option<String>> {
     let lock = Lock::read().ok()?;
     let text = lock.all.get(name)?.text(name);
-    Some(text.and_then(|text| Header::of(&text).version))
+    Some(text.and_then(|text| Header::parse(&text).version))
 }
 
 /// Fails if this is not a valid name for an added script.
@@ -336,7 +336,7 @@ impl Fetched {
     /// The header of its main file.
     pub fn header(&self) -> Header {
         let text = self.entry.main.as_ref().and_then(|main| self.files.get(main));
-        text.map(|text| Header::of(&String::from_utf8_lossy(text)))
+        text.map(|text| Header::parse(&String::from_utf8_lossy(text)))
             .unwrap_or_default()
     }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::meter::MAP;
 use super::signature::misspelt_axis;
 use super::{Host, from_script, options};
-use crate::answer::{Context, Findings, RunFacts};
+use crate::answer::{AnswerContext, Findings, RunFacts};
 use crate::boundary::{Boundary, BoundsReport, JsonText, Moves, Options, Point, Verdict};
 use crate::engine::{Limits, production_flags};
 use crate::fault::{Fault, Kind, Result};
@@ -171,7 +171,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, mut search: Option<Value
         on_host: host.run.on_host(),
         asked: asked.iter().map(ToString::to_string).collect(),
     };
-    let context = Context {
+    let context = AnswerContext {
         search: search.as_ref(),
         run: &run,
         flags: &flags,

@@ -296,7 +296,7 @@ fn evaluation_fault(engine: &Engine, sources: &Sources, file: &str, mut error: E
     let limit = |message: &str| Fault::new(Kind::Limit, message);
     let near = |name: &str| {
         let source = sources.get(file)?;
-        nearest(name, words(&source.text).map(|(_, word)| word)).map(str::to_owned)
+        nearest(name, identifiers(&source.text).map(|(_, word)| word)).map(str::to_owned)
     };
     match &error {
         E::ErrorRuntime(value, _) => thrown(value),
@@ -371,7 +371,7 @@ fn near_key(engine: &Engine, sources: &Sources, file: &str, name: &str) -> Optio
         let is_key = |(at, word): &(usize, &str)| {
             text[..*at].ends_with('.') || text[at + word.len()..].trim_start().starts_with(':')
         };
-        nearest(name, words(text).filter(is_key).map(|(_, word)| word)).map(str::to_owned)
+        nearest(name, identifiers(text).filter(is_key).map(|(_, word)| word)).map(str::to_owned)
     };
     // Then search the user's other files (the earlier inputs of a session), and the documentation.
     let mut files = sources.get(file).into_iter().chain(sources.own());
@@ -380,13 +380,13 @@ fn near_key(engine: &Engine, sources: &Sources, file: &str, name: &str) -> Optio
         let quoted = functions
             .iter()
             .flat_map(|function| function.docs.split('`').skip(1).step_by(2));
-        nearest(name, quoted.flat_map(words).map(|(_, word)| word)).map(str::to_owned)
+        nearest(name, quoted.flat_map(identifiers).map(|(_, word)| word)).map(str::to_owned)
     };
     files.find_map(|source| near(&source.text)).or_else(documented)
 }
 
 /// The names in a text, with their positions.
-fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+fn identifiers(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let begins = |at: usize| !text[..at].ends_with(is_word) && !text[at..].starts_with(|c: char| c.is_ascii_digit());
     let starts = text.match_indices(is_word).filter(move |(at, _)| begins(*at));
     starts.map(|(at, _)| (at, word_at(text, at)))

@@ -22,7 +22,7 @@ const FIELDS: [&str; 6] = ["version", "author", "license", "requires", "allow", 
 
 impl Header {
     /// Reads the header of a script. Removes control characters.
-    pub fn of(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let mut header = Self::default();
         for (name, value) in lines(text).filter_map(|(_, line)| field(line)) {
             let value = value.replace(char::is_control, "");
@@ -70,7 +70,7 @@ mod tests {
         let text = "\n//! Finds.\n//! author: Ann\x07\n//!\n//! More.\n//! allow: port=1\n// note\n//! not this\n";
         let lines: Vec<_> = description(text).collect();
         assert_eq!(lines, ["Finds.", "", "More."]);
-        let header = Header::of(text);
+        let header = Header::parse(text);
         assert_eq!(
             (header.author.as_deref(), header.allow),
             (Some("Ann"), vec!["port=1".to_owned()])

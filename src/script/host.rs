@@ -84,7 +84,7 @@ pub struct Host {
     /// When the run started.
     pub started: Instant,
     /// State that changes while the script runs.
-    pub state: Arc<Mutex<State>>,
+    pub state: Arc<Mutex<ScriptState>>,
 }
 
 impl Host {
@@ -139,14 +139,14 @@ impl Host {
     }
 
     /// Locks the state.
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, ScriptState> {
         lock(&self.state)
     }
 }
 
 /// State that changes while the script runs.
 #[derive(Default)]
-pub struct State {
+pub struct ScriptState {
     /// Number of boundaries that the script created.
     pub boundaries: usize,
     /// Axes of the latest boundary: engine start limits should cover its range.
@@ -165,11 +165,9 @@ pub struct State {
     pub params: Option<Map<String, Value>>,
 }
 
-/// The host behind an API call. Every interpreter carries one.
-///
-/// Every API function calls this first. So it also resets the operation count and notes the call's position, because
-/// Rhai gives errors of `module::function` no position.
-pub fn host(context: &NativeCallContext) -> Arc<Host> {
+/// Begins an API call: resets the operation count, notes the call's position, because Rhai gives errors of
+/// `module::function` none, and returns the host, which every interpreter carries.
+pub fn begin_call(context: &NativeCallContext) -> Arc<Host> {
     let host = context
         .tag()
         .and_then(|tag| tag.read_lock::<Arc<Host>>())
@@ -189,7 +187,7 @@ pub struct EngineHandle(pub Arc<Pool>);
 impl EngineHandle {
     /// The engines, for a call that the host is told of.
     pub(super) fn called(&self, context: &NativeCallContext) -> &Pool {
-        host(context);
+        begin_call(context);
         &self.0
     }
 

@@ -40,7 +40,7 @@ pub use convert::{Caught, from_script, options, to_script, type_of};
 pub use diagnose::{Diagnostic, diagnose};
 pub use header::Header;
 pub(crate) use header::description;
-pub use host::{EngineHandle, Host, Settings, State, host};
+pub use host::{EngineHandle, Host, ScriptState, Settings, begin_call};
 pub(crate) use interpreter::STACK;
 pub use interpreter::{CANNOT_LIST, describe_params, guarded, interpreter, on_thread, run};
 pub use main_script::{Main, STDIN, module_hash, named_modules};

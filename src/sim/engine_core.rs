@@ -13,7 +13,7 @@ use super::TimeScaler;
 use super::devices::SimDevices;
 use super::exit::{Exit, LogSink};
 use super::options::{AfterFailure, FailedRequest, Setup, Victim};
-use super::scheduler::{Counters, Event, Gauges, KvStore, Request, Scheduler};
+use super::scheduler::{Counters, Gauges, KvStore, Scheduler, SequenceEvent, SequenceRequest};
 use super::start::{Limits, Serving};
 use super::tokens::{PrefixCache, PrefixHashes, TokenCounter};
 use crate::task::lock;
@@ -47,7 +47,7 @@ pub(super) struct EngineCore {
 struct QueueState {
     scheduler: Scheduler,
     prefixes: PrefixCache,
-    clients: HashMap<u64, mpsc::UnboundedSender<Event>>,
+    clients: HashMap<u64, mpsc::UnboundedSender<SequenceEvent>>,
     next: u64,
 }
 
@@ -165,7 +165,7 @@ impl EngineCore {
         let id = queue.next;
         queue.next += 1;
         queue.clients.insert(id, sender);
-        queue.scheduler.submit(Request {
+        queue.scheduler.submit(SequenceRequest {
             id,
             rows,
             input,
@@ -259,7 +259,7 @@ impl EngineCore {
         };
         self.devices.set(used);
         for (id, event) in step.events {
-            if let Event::Oom(oom) = event {
+            if let SequenceEvent::Oom(oom) = event {
                 self.log_line(&format!("SIMULATED torch.OutOfMemoryError: {oom}"));
                 let exit = match self.setup.options.oom.unwrap_or_default() {
                     Victim::Request => None,
@@ -275,8 +275,8 @@ impl EngineCore {
                 }
             }
             let client = match event {
-                Event::Token => queue.clients.get(&id).cloned(),
-                Event::Last | Event::Oom(_) => queue.clients.remove(&id),
+                SequenceEvent::Token => queue.clients.get(&id).cloned(),
+                SequenceEvent::Last | SequenceEvent::Oom(_) => queue.clients.remove(&id),
             };
             if let Some(client) = client {
                 // Sending fails if the client disconnected; it cancels by dropping its request.
@@ -303,7 +303,7 @@ pub(super) struct QueuedRequest {
     pub(super) id: u64,
     /// Tokens of input and output.
     pub(super) total: u64,
-    pub(super) events: mpsc::UnboundedReceiver<Event>,
+    pub(super) events: mpsc::UnboundedReceiver<SequenceEvent>,
     pub(super) core: Arc<EngineCore>,
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::options::Setup;
-use super::profile::{Dynamic, Fixed, Pool};
+use super::profile::{Dynamic, Fixed, PoolProfile};
 use crate::fmt::GIB;
 
 /// Bytes of a MiB.
@@ -61,7 +61,7 @@ pub(crate) struct StartMemory {
 
 impl StartMemory {
     /// Pool style: the rest of a share of the device becomes a pool of blocks.
-    pub(crate) fn pool(profile: &Pool, setup: &Setup) -> Self {
+    pub(crate) fn pool(profile: &PoolProfile, setup: &Setup) -> Self {
         let (reserved, context) = (mib(profile.reserved_mib), mib(profile.context_mib));
         let device = visible_bytes(mib(profile.total_mib), reserved, setup.options.memory_limit);
         let weights = mib(profile.weights_mib + if setup.fp8 { profile.fp8_mib } else { 0.0 });

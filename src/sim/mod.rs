@@ -23,9 +23,10 @@ use std::time::Duration;
 
 pub use exit::{Exit, LogSink};
 pub use options::{AfterFailure, FailedRequest, FailedStart, Misbehave, Options, Serve, Spec, Victim};
-pub use process::{Sim, SimHandle, State};
+pub use process::{ProcessState, Sim, SimHandle};
 pub use profile::{
-    Defaults, Dynamic, Engine, Fixed, Kv, MemoryProfile, Pool, Profile, Reservation, Shape, Speculation, names,
+    ConfigSource, Defaults, Dynamic, Engine, Fixed, Kv, MemoryProfile, PoolProfile, Profile, Reservation, Speculation,
+    names,
 };
 use serde::{Deserialize, Serialize};
 

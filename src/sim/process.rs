@@ -65,7 +65,7 @@ impl Sim {
             setup.profile.power,
         ));
         let (term, kill) = (CancellationToken::new(), CancellationToken::new());
-        let (state_sender, state) = watch::channel(State::Starting);
+        let (state_sender, state) = watch::channel(ProcessState::Starting);
         let process = SimProcess {
             setup,
             devices: Arc::clone(&devices),
@@ -92,7 +92,7 @@ struct SimProcess {
     log: LogSink,
     term: CancellationToken,
     kill: CancellationToken,
-    state_sender: watch::Sender<State>,
+    state_sender: watch::Sender<ProcessState>,
 }
 
 impl SimProcess {
@@ -108,7 +108,8 @@ impl SimProcess {
         self.devices.set(baseline);
         let code = self.setup.options.misbehave.exit_code.unwrap_or(exit.code);
         // It is fine if nobody is listening.
-        self.state_sender.send_replace(State::Exited(Exit { code, ..exit }));
+        self.state_sender
+            .send_replace(ProcessState::Exited(Exit { code, ..exit }));
     }
 
     /// Waits for SIGTERM; forever if it is ignored.
@@ -163,7 +164,7 @@ impl SimProcess {
             };
             core.set_loaded();
             self.log_lines(last);
-            self.state_sender.send_replace(State::Ready);
+            self.state_sender.send_replace(ProcessState::Ready);
             self.serve(&core, exits).await
         };
         tokio::select! {
@@ -305,7 +306,7 @@ async fn serve(mut listener: TcpListener, router: Router, reset: CancellationTok
 
 /// State of the simulated process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ProcessState {
     /// Loading. vLLM and TGI refuse connections, llama.cpp answers 503.
     Starting,
     /// Serving requests.
@@ -315,7 +316,7 @@ pub enum State {
 }
 
 /// State of an engine whose async runtime was shut down.
-const RUNTIME_GONE: State = State::Exited(Exit::KILLED);
+const RUNTIME_GONE: ProcessState = ProcessState::Exited(Exit::KILLED);
 
 /// A running simulated engine. Dropping it ends the engine.
 pub struct SimHandle {
@@ -324,7 +325,7 @@ pub struct SimHandle {
     /// Seconds of real time per second of model time.
     pub time_scale: f64,
     devices: Arc<SimDevices>,
-    state: watch::Receiver<State>,
+    state: watch::Receiver<ProcessState>,
     term: CancellationToken,
     kill: CancellationToken,
 }
@@ -347,23 +348,26 @@ impl SimHandle {
     }
 
     /// Current state.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ProcessState {
         match *self.state.borrow() {
-            State::Starting | State::Ready if self.state.has_changed().is_err() => RUNTIME_GONE,
+            ProcessState::Starting | ProcessState::Ready if self.state.has_changed().is_err() => RUNTIME_GONE,
             state => state,
         }
     }
 
     /// Waits until it serves, or has failed to start.
-    pub async fn wait_started(&self) -> State {
-        self.wait_for_state(|state| *state != State::Starting).await
+    pub async fn wait_started(&self) -> ProcessState {
+        self.wait_for_state(|state| *state != ProcessState::Starting).await
     }
 
     /// Waits until it has exited.
     pub async fn wait_exited(&self) -> Exit {
-        match self.wait_for_state(|state| matches!(state, State::Exited(_))).await {
-            State::Exited(exit) => exit,
-            State::Starting | State::Ready => unreachable!("waited for the end"),
+        match self
+            .wait_for_state(|state| matches!(state, ProcessState::Exited(_)))
+            .await
+        {
+            ProcessState::Exited(exit) => exit,
+            ProcessState::Starting | ProcessState::Ready => unreachable!("waited for the end"),
         }
     }
 
@@ -377,7 +381,7 @@ impl SimHandle {
         self.wait_exited().await
     }
 
-    async fn wait_for_state(&self, condition: impl FnMut(&State) -> bool) -> State {
+    async fn wait_for_state(&self, condition: impl FnMut(&ProcessState) -> bool) -> ProcessState {
         let mut state = self.state.clone();
         match state.wait_for(condition).await {
             Ok(found) => *found,

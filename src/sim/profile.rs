@@ -26,7 +26,7 @@ pub struct Profile {
     /// Model name in the API.
     pub model: String,
     /// Architecture of the model, if known.
-    pub shape: Option<Shape>,
+    pub shape: Option<ConfigSource>,
     /// Name of the device as a driver would report it.
     pub gpu: String,
     /// Memory.
@@ -255,7 +255,7 @@ impl Profile {
 #[serde(tag = "style", rename_all = "snake_case")]
 pub enum MemoryProfile {
     /// vLLM, SGLang, TensorRT-LLM, TGI: the rest of a share of the device becomes a pool of KV blocks at the start.
-    Pool(Pool),
+    Pool(PoolProfile),
     /// transformers: memory grows with each request, through a caching allocator.
     Dynamic(Dynamic),
     /// llama.cpp and Ollama: the KV cache of the whole context is allocated at the start.
@@ -275,7 +275,7 @@ pub struct Kv {
 /// The pool style.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Pool {
+pub struct PoolProfile {
     /// Size of the device as reported by NVML.
     pub total_mib: f64,
     /// In use by the driver before anything starts; neither free nor the engine's.
@@ -381,7 +381,7 @@ pub struct Fixed {
 impl MemoryProfile {
     /// Size of each device in bytes.
     pub fn total(&self) -> u64 {
-        let (Self::Pool(Pool { total_mib, .. })
+        let (Self::Pool(PoolProfile { total_mib, .. })
         | Self::Dynamic(Dynamic { total_mib, .. })
         | Self::Fixed(Fixed { total_mib, .. })) = self;
         (total_mib * f64::from(1 << 20)) as u64
@@ -402,14 +402,14 @@ const SHIPPED_SHAPES: [(&str, &str); 3] = [
 /// A `config.json`: the name of a shipped one, or its keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Shape {
+pub enum ConfigSource {
     /// Name of a shipped `config.json`.
     Shipped(String),
     /// Keys in the profile itself.
     Inline(Map<String, Value>),
 }
 
-impl Shape {
+impl ConfigSource {
     /// The keys.
     ///
     /// # Errors

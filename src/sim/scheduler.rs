@@ -43,11 +43,11 @@ pub(crate) struct Gauges {
 
 /// Result of one step.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Step {
+pub(crate) struct StepResult {
     /// Model time.
     pub(crate) seconds: f64,
     /// By request id, in scheduling order.
-    pub(crate) events: Vec<(u64, Event)>,
+    pub(crate) events: Vec<(u64, SequenceEvent)>,
 }
 
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ impl Scheduler {
     }
 
     /// Queues a request. It must fit into an empty pool; the caller refuses longer ones.
-    pub(crate) fn submit(&mut self, request: Request) {
+    pub(crate) fn submit(&mut self, request: SequenceRequest) {
         self.counters.submitted += 1;
         self.waiting.push_back(Sequence::new(request));
     }
@@ -102,11 +102,11 @@ impl Scheduler {
     }
 
     /// Runs one step; `None` if there are no sequences.
-    pub(crate) fn step(&mut self) -> Option<Step> {
+    pub(crate) fn step(&mut self) -> Option<StepResult> {
         if self.running.is_empty() && self.waiting.is_empty() {
             return None;
         }
-        let mut step = Step::default();
+        let mut step = StepResult::default();
         let before = self.counters.preemptions;
         // Constant within a step: newly admitted sequences hold no tokens yet.
         let resident = self.running.iter().map(Sequence::resident).sum();
@@ -124,7 +124,7 @@ impl Scheduler {
 
     /// Number of tokens that each running sequence computes in this step. Preempts the newest sequences if blocks run
     /// out.
-    fn schedule_running(&mut self, resident: u64, step: &mut Step) -> Vec<u64> {
+    fn schedule_running(&mut self, resident: u64, step: &mut StepResult) -> Vec<u64> {
         let (mut chunks, mut budget) = (Vec::with_capacity(self.running.len()), self.step_tokens);
         while chunks.len() < self.running.len() {
             let at = chunks.len();
@@ -153,7 +153,7 @@ impl Scheduler {
     }
 
     /// Admits sequences from the queue.
-    fn admit(&mut self, resident: u64, chunks: &mut Vec<u64>, step: &mut Step) {
+    fn admit(&mut self, resident: u64, chunks: &mut Vec<u64>, step: &mut StepResult) {
         let mut budget = self.step_tokens - chunks.iter().sum::<u64>();
         while budget > 0 && self.running.len() < self.max_seqs {
             let Some(mut seq) = self.waiting.pop_front() else { break };
@@ -178,7 +178,7 @@ impl Scheduler {
     }
 
     /// Computes the chunks. Sequences with nothing left to compute produce a token.
-    fn compute(&mut self, chunks: &[u64], step: &mut Step) {
+    fn compute(&mut self, chunks: &[u64], step: &mut StepResult) {
         let (mut prefill, mut decode, mut left) = (0, 0, Vec::with_capacity(self.running.len()));
         for (mut seq, chunk) in std::mem::take(&mut self.running).into_iter().zip(chunks) {
             if seq.uncomputed() == 1 && seq.produced > 0 {
@@ -196,9 +196,13 @@ impl Scheduler {
             }
             seq.produced += 1;
             self.counters.generated_tokens += seq.request.rows;
-            let event = if seq.done() { Event::Last } else { Event::Token };
+            let event = if seq.done() {
+                SequenceEvent::Last
+            } else {
+                SequenceEvent::Token
+            };
             step.events.push((seq.request.id, event));
-            if event == Event::Last {
+            if event == SequenceEvent::Last {
                 self.store.release(&mut seq);
                 self.counters.finished += 1;
                 self.counters.finished_tokens.0 += seq.request.rows * seq.request.input;
@@ -214,10 +218,10 @@ impl Scheduler {
         step.seconds = self.timing.step(self.eager, prefill, decode);
     }
 
-    fn fail(&mut self, mut seq: Sequence, oom: CudaOom, step: &mut Step) {
+    fn fail(&mut self, mut seq: Sequence, oom: CudaOom, step: &mut StepResult) {
         self.store.release(&mut seq);
         self.counters.failed += 1;
-        step.events.push((seq.request.id, Event::Oom(oom)));
+        step.events.push((seq.request.id, SequenceEvent::Oom(oom)));
     }
 
     pub(crate) fn gauges(&self) -> Gauges {
@@ -255,7 +259,7 @@ impl Scheduler {
 
 /// A request to the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct SequenceRequest {
     pub(crate) id: u64,
     /// Prompts of the same length, computed in lockstep (a batch of `generate`); otherwise 1.
     pub(crate) rows: u64,
@@ -269,7 +273,7 @@ pub(crate) struct Request {
 
 /// Result of a step for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum SequenceEvent {
     /// One more token (of each row).
     Token,
     Last,
@@ -279,7 +283,7 @@ pub(crate) enum Event {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sequence {
-    pub(super) request: Request,
+    pub(super) request: SequenceRequest,
     pub(super) produced: u64,
     /// Tokens in the KV cache.
     pub(super) computed: u64,
@@ -287,7 +291,7 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    pub(super) fn new(request: Request) -> Self {
+    pub(super) fn new(request: SequenceRequest) -> Self {
         Self {
             request,
             produced: 0,
@@ -442,7 +446,7 @@ mod tests {
         ) {
             let mut scheduler = scheduler(blocks, growth, seqs, step);
             for (id, (input, output)) in (0..).zip(&lengths) {
-                scheduler.submit(Request { id, rows: 1, input: *input, output: *output, cached: 0 });
+                scheduler.submit(SequenceRequest { id, rows: 1, input: *input, output: *output, cached: 0 });
             }
             let mut tokens = vec![0; lengths.len()];
             let mut done = vec![false; lengths.len()];
@@ -456,9 +460,9 @@ mod tests {
                 for (id, event) in step.events {
                     let at = id as usize;
                     prop_assert!(!done[at], "an event after the end");
-                    prop_assert!(!matches!(event, Event::Oom(_)), "a pool never fails a request");
+                    prop_assert!(!matches!(event, SequenceEvent::Oom(_)), "a pool never fails a request");
                     tokens[at] += 1;
-                    done[at] = event == Event::Last;
+                    done[at] = event == SequenceEvent::Last;
                 }
                 let counters = scheduler.counters();
                 let Gauges { running, waiting, .. } = scheduler.gauges();
@@ -479,7 +483,7 @@ mod tests {
         ) {
             let mut scheduler = scheduler(16, growth, 4, 64);
             for id in 0..count {
-                scheduler.submit(Request { id, rows: 1, input: 60, output: 20, cached: 0 });
+                scheduler.submit(SequenceRequest { id, rows: 1, input: 60, output: 20, cached: 0 });
             }
             for _ in 0..after {
                 scheduler.step();
@@ -498,7 +502,7 @@ mod tests {
         let run = |growth| {
             let mut scheduler = scheduler(16, growth, 8, 512);
             for id in 0..3 {
-                scheduler.submit(Request {
+                scheduler.submit(SequenceRequest {
                     id,
                     rows: 1,
                     input: 64,

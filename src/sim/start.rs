@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::exit::Exit;
 use super::memory::{BlockPool, CudaOom, DynamicMemory, StartMemory};
 use super::options::{FailedStart, Setup, TGI_SLICE};
-use super::profile::{Engine, MemoryProfile, Pool, Speculation};
+use super::profile::{Engine, MemoryProfile, PoolProfile, Speculation};
 use super::scheduler::{KvAllocation, KvStore, Scheduler};
 use crate::fault::{Fault, Result};
 
@@ -276,12 +276,12 @@ fn memory(setup: &Setup, graphs: usize) -> Result<(StartMemory, Option<DynamicMe
     }
 }
 
-fn pool(setup: &Setup, profile: &Pool, graphs: usize) -> StartMemory {
+fn pool(setup: &Setup, profile: &PoolProfile, graphs: usize) -> StartMemory {
     if setup.profile.engine != Engine::TensorrtLlm {
         return StartMemory::pool(profile, setup);
     }
     let graphs_mib = profile.graphs_mib * graphs as f64 / PROFILE_GRAPHS;
-    let profile = Pool {
+    let profile = PoolProfile {
         // The share refers to the memory that is free after weights and activations, not to the device.
         kv_share: setup.utilization,
         // Graphs are captured before the cache is sized, and subtracted from it.

@@ -170,8 +170,8 @@ mod vllm {
 
     use super::{data, off};
     use crate::sim::options::{Options, Setup};
-    use crate::sim::profile::{MemoryProfile, Pool, Profile};
-    use crate::sim::scheduler::Request;
+    use crate::sim::profile::{MemoryProfile, PoolProfile, Profile};
+    use crate::sim::scheduler::SequenceRequest;
     use crate::sim::start::{StartPlan, plan};
 
     /// A measured start. Sizes in MiB.
@@ -229,7 +229,7 @@ mod vllm {
         starts().into_iter().find(|start| start.name == name).unwrap()
     }
 
-    fn shipped() -> Pool {
+    fn shipped() -> PoolProfile {
         match Profile::load("llama-8b-h200-vllm").unwrap().memory {
             MemoryProfile::Pool(pool) => pool,
             other => panic!("not a pool: {other:?}"),
@@ -423,7 +423,7 @@ mod vllm {
         };
         let mut scheduler = serving.scheduler;
         for id in 0..48 {
-            scheduler.submit(Request {
+            scheduler.submit(SequenceRequest {
                 id,
                 rows: 1,
                 input: 6000,

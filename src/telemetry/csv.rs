@@ -17,7 +17,7 @@ use csv::{ByteRecord, ReaderBuilder, Writer};
 
 use super::Phase;
 use super::sampler::Recording;
-use super::series::{ActivitySample, DeviceActivity, ProcessMemory, Row, Series};
+use super::series::{ActivitySample, DeviceActivity, ProcessMemory, Series, SeriesRow};
 
 /// The first columns of the files that are read back.
 const SERIES: [&str; 5] = ["from_s", "to_s", "phase", "looks", "total"];
@@ -106,7 +106,7 @@ fn seconds(micros: u64) -> String {
 /// ids, because the file contains neither names nor sizes (see `<name>.usage.json`).
 pub fn read_series(bytes: &[u8]) -> (Series, Vec<String>) {
     let (ids, rows, notes) = read(bytes, &SERIES, |_, (from, to, phase, looks), record| {
-        Some(Row {
+        Some(SeriesRow {
             from,
             to,
             phase,

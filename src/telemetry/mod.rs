@@ -24,7 +24,7 @@ pub use csv::{files, read_activity, read_series};
 pub use nvml::Nvidia;
 pub use sampler::{MAX_HZ, MIN_HZ, Recording, SLOW_HZ, Sampler, SamplerHealth, UsedByDevice};
 pub use series::{
-    ActivitySample, DeviceActivity, PeakSnapshot, Phase, ProcessMemory, Row, Series, SlowSamples, Spread,
+    ActivitySample, DeviceActivity, PeakSnapshot, Phase, ProcessMemory, Series, SeriesRow, SlowSamples, Spread,
 };
 pub use tenancy::{FOREIGN_LIMIT, ForeignProcess, SETTLE_SLACK, foreign_processes, require_alone, settle, unsettled};
 

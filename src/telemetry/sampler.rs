@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::series::{ActivitySample, PeakSnapshot, Phase, Row, Series, SlowSamples, Spread};
+use super::series::{ActivitySample, PeakSnapshot, Phase, Series, SeriesRow, SlowSamples, Spread};
 use super::{Reading, Source};
 use crate::fault::{Fault, Result};
 use crate::task::lock;
@@ -189,7 +189,7 @@ impl Sampler {
     pub fn around(&self, moment: Instant) -> (Option<UsedByDevice>, Option<UsedByDevice>) {
         let at = self.shared.micros(moment);
         let data = self.shared.data();
-        let used = |row: &Row| {
+        let used = |row: &SeriesRow| {
             let ids = data.series.devices().iter().map(|device| device.id.clone());
             ids.zip(row.used.iter().copied()).collect()
         };

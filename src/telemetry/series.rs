@@ -21,7 +21,7 @@ const MOST_ROWS: usize = 1 << 17;
 
 /// Consecutive samples with equal memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct SeriesRow {
     /// Time of the first sample, in microseconds since the sampler's start.
     pub from: u64,
     /// Time of the last sample, in microseconds since the sampler's start.
@@ -40,7 +40,7 @@ pub struct Row {
 #[derive(Clone, Debug)]
 pub struct Series {
     devices: Vec<Device>,
-    rows: Vec<Row>,
+    rows: Vec<SeriesRow>,
     phase: Phase,
     max_rows: usize,
     limit: usize,
@@ -65,7 +65,7 @@ impl Series {
     }
 
     /// A series read from a file, which contains only the ids of the devices.
-    pub(super) fn from_rows(ids: &[String], rows: Vec<Row>) -> Self {
+    pub(super) fn from_rows(ids: &[String], rows: Vec<SeriesRow>) -> Self {
         let device = |id: &String| Device {
             id: id.clone(),
             ..Device::default()
@@ -91,7 +91,7 @@ impl Series {
                 row.to = at;
                 row.looks += 1;
             }
-            _ => self.rows.push(Row {
+            _ => self.rows.push(SeriesRow {
                 from: at,
                 to: at,
                 phase: self.phase,
@@ -113,7 +113,7 @@ impl Series {
     }
 
     /// The rows, oldest first.
-    pub fn rows(&self) -> &[Row] {
+    pub fn rows(&self) -> &[SeriesRow] {
         &self.rows
     }
 
@@ -129,7 +129,7 @@ impl Series {
     }
 
     /// The last sample up to a time, and the first one from it on, if any.
-    pub fn around(&self, at: u64) -> (Option<&Row>, Option<&Row>) {
+    pub fn around(&self, at: u64) -> (Option<&SeriesRow>, Option<&SeriesRow>) {
         let next = self.rows.partition_point(|row| row.to < at);
         let last = self.rows.partition_point(|row| row.from <= at);
         (last.checked_sub(1).map(|last| &self.rows[last]), self.rows.get(next))
@@ -151,7 +151,7 @@ impl Series {
         self.phase
     }
 
-    fn window(&self, from: u64, to: u64) -> &[Row] {
+    fn window(&self, from: u64, to: u64) -> &[SeriesRow] {
         if to < from {
             return &[];
         }
@@ -206,7 +206,7 @@ pub(super) fn merge_pairs<T>(rows: Vec<T>, mergeable: impl Fn(&T, &T) -> bool, m
     merged
 }
 
-fn merge(into: &mut Row, row: &Row) {
+fn merge(into: &mut SeriesRow, row: &SeriesRow) {
     into.to = row.to;
     into.looks += row.looks;
     into.total = into.total.max(row.total);

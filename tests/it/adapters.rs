@@ -49,7 +49,10 @@ fn a_running_server_is_attached_to_and_left_running() {
         (&answers[2]["version"], &answers[2]["simulated"]),
         (&"0.24.0+SIMULATED".into(), &true.into())
     );
-    assert!(matches!(handle.state(), profiler::sim::State::Ready), "it was stopped");
+    assert!(
+        matches!(handle.state(), profiler::sim::ProcessState::Ready),
+        "it was stopped"
+    );
 }
 
 /// Starts a server that answers every request with `answer`; returns its URL and the text that it has received.

@@ -14,7 +14,8 @@ use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, b
 use profiler::engine::{Protocol, decoder};
 use profiler::fault::{Fault, Result};
 use profiler::load::{
-    BuildJob, Control, Failure, FailureForm, Job, LoadConfig, LoadRun, Outcome, Record, RequestSource, Slots, run_load,
+    BuildRequest, Control, Failure, FailureForm, LoadConfig, LoadRun, Outcome, QueuedRequest, Record, RequestSource,
+    Slots, run_load,
 };
 use server::{Act, LAST, Server, TOKEN, good, server, streamed};
 use tokio_util::sync::CancellationToken;
@@ -51,11 +52,11 @@ impl Alike {
 }
 
 impl RequestSource for Alike {
-    fn next(&self) -> Result<Option<BuildJob>> {
+    fn next(&self) -> Result<Option<BuildRequest>> {
         let number = self.given.fetch_add(1, Ordering::Relaxed);
         let (every, timeout) = (self.every, self.timeout);
         let build = move || {
-            Ok(Job {
+            Ok(QueuedRequest {
                 at: every.map(|every| every * u32::try_from(number).unwrap()),
                 body: "{}".into(),
                 decoder: decoder(Protocol::OpenaiCompletions),
@@ -64,7 +65,7 @@ impl RequestSource for Alike {
                 output: 2,
             })
         };
-        Ok((number < self.count).then(|| Box::new(build) as BuildJob))
+        Ok((number < self.count).then(|| Box::new(build) as BuildRequest))
     }
 
     fn ended(&self, _: &Record) -> Control {
@@ -533,7 +534,7 @@ fn a_certificate_that_nobody_trusts_is_told_with_its_remedy() {
 struct Failing;
 
 impl RequestSource for Failing {
-    fn next(&self) -> Result<Option<BuildJob>> {
+    fn next(&self) -> Result<Option<BuildRequest>> {
         Err(Fault::usage("no prompt can be made"))
     }
 

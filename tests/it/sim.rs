@@ -12,7 +12,7 @@ mod protocols;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
-use profiler::sim::{Sim, SimHandle, Spec, State};
+use profiler::sim::{ProcessState, Sim, SimHandle, Spec};
 use serde_json::{Value, json};
 
 /// An engine inside the test's process, with its log.
@@ -78,7 +78,7 @@ impl Engine {
     /// Fails unless the engine serves.
     #[track_caller]
     fn assert_ready(&self) {
-        assert_eq!(self.handle.state(), State::Ready, "{:?}", self.log());
+        assert_eq!(self.handle.state(), ProcessState::Ready, "{:?}", self.log());
     }
 
     async fn get(&self, path: &str) -> Answer {

@@ -92,7 +92,7 @@ pub struct Figure {
 
 /// All settings compared by one metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct MetricComparison {
     /// The metric.
     pub name: String,
     /// The unit.
@@ -114,7 +114,7 @@ pub struct Experiment {
     #[serde(flatten)]
     pub measured: Measurements,
     /// A comparison for every metric that any start measured.
-    pub comparisons: Vec<Comparison>,
+    pub comparisons: Vec<MetricComparison>,
     /// Derived values.
     pub further: Vec<Figure>,
     /// The conclusions, in sentences.
@@ -197,7 +197,7 @@ impl Measurements {
     }
 
     /// The comparison by one metric; `None` if no start measured it.
-    fn compare(&self, metric: &Metric, higher_is_better: Option<bool>) -> Option<Comparison> {
+    fn compare(&self, metric: &Metric, higher_is_better: Option<bool>) -> Option<MetricComparison> {
         let of = |setting: usize| -> Vec<f64> {
             let trials = self.trials.iter().filter(|trial| trial.setting == setting);
             trials
@@ -209,7 +209,7 @@ impl Measurements {
             return None;
         }
         let contrast = |setting: usize| Contrast::new(setting, &values[0], &values[setting], metric, higher_is_better);
-        Some(Comparison {
+        Some(MetricComparison {
             name: metric.name.clone(),
             unit: metric.unit,
             means: values.iter().map(|values| mean(values)).collect(),
@@ -255,7 +255,7 @@ const MIN_BYTES: f64 = 107_374_182.4;
 
 /// The conclusion about a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Conclusion {
     /// The interval excludes zero, on the metric's better side.
     Better,
     /// The interval excludes zero, on the metric's worse side.
@@ -274,7 +274,7 @@ pub enum Verdict {
     NotMeasured,
 }
 
-impl Verdict {
+impl Conclusion {
     /// The verdict on a change, by its direction and the metric's better direction, if it has one.
     pub fn of_change(rises: bool, higher_is_better: Option<bool>) -> Self {
         match higher_is_better {
@@ -302,7 +302,7 @@ impl Verdict {
     }
 }
 
-names!(Verdict {
+names!(Conclusion {
     Better "better",
     Worse "worse",
     Higher "higher",
@@ -313,7 +313,7 @@ names!(Verdict {
     NotMeasured "not measured",
 });
 
-impl Serialize for Verdict {
+impl Serialize for Conclusion {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
@@ -338,7 +338,7 @@ pub struct Contrast {
     /// The 95 % interval of the difference; `None` with too few starts.
     pub interval: Option<[f64; 2]>,
     /// The conclusion.
-    pub verdict: Verdict,
+    pub verdict: Conclusion,
 }
 
 /// The variation between starts with equal settings, in the metric's unit.
@@ -359,7 +359,7 @@ impl Contrast {
             difference: None,
             percent: None,
             interval: None,
-            verdict: Verdict::NotMeasured,
+            verdict: Conclusion::NotMeasured,
         };
         let (Some(before), Some(after)) = (Sample::from_values(baseline), Sample::from_values(other)) else {
             return contrast;
@@ -370,11 +370,11 @@ impl Contrast {
         let half = half_width(&before, &after).map(|half| half + metric.resolution);
         contrast.interval = half.map(|half| [difference - half, difference + half]);
         contrast.verdict = match contrast.interval {
-            _ if difference == 0.0 => Verdict::NotSignificant,
-            None => Verdict::TooFewStarts,
-            Some([low, high]) if low <= 0.0 && high >= 0.0 => Verdict::NotSignificant,
-            Some(_) if is_negligible(before.mean, after.mean, metric.unit) => Verdict::Negligible,
-            Some(_) => Verdict::of_change(difference > 0.0, higher_is_better),
+            _ if difference == 0.0 => Conclusion::NotSignificant,
+            None => Conclusion::TooFewStarts,
+            Some([low, high]) if low <= 0.0 && high >= 0.0 => Conclusion::NotSignificant,
+            Some(_) if is_negligible(before.mean, after.mean, metric.unit) => Conclusion::Negligible,
+            Some(_) => Conclusion::of_change(difference > 0.0, higher_is_better),
         };
         contrast
     }
@@ -538,7 +538,7 @@ mod tests {
 mod outcome_tests {
     use serde_json::json;
 
-    use super::Verdict;
+    use super::Conclusion;
     use super::*;
 
     fn measured(trials: Value) -> Measurements {
@@ -564,7 +564,7 @@ mod outcome_tests {
         assert_eq!(found.comparisons.len(), 1, "what nobody gave is not shown");
         let memory = &found.comparisons[0];
         assert_eq!((memory.means[0], memory.means[1]), (Some(7.0), None));
-        assert_eq!(memory.contrasts[0].verdict, Verdict::NotMeasured);
+        assert_eq!(memory.contrasts[0].verdict, Conclusion::NotMeasured);
         let kept = serde_json::to_value(&found).unwrap();
         assert_eq!(
             Experiment::read(&kept, |_| None).unwrap(),
@@ -608,7 +608,7 @@ mod contrast_tests {
         Contrast::new(1, baseline, other, &metric, higher_is_better)
     }
 
-    fn verdict(baseline: &[f64], other: &[f64]) -> Verdict {
+    fn verdict(baseline: &[f64], other: &[f64]) -> Conclusion {
         let gib = |values: &[f64]| values.iter().map(|value| value * 1_073_741_824.0).collect::<Vec<_>>();
         contrast(&gib(baseline), &gib(other), 0.0, None).verdict
     }
@@ -624,37 +624,43 @@ mod contrast_tests {
         assert!((low - (3.0 - half)).abs() < 1e-9 && (high - (3.0 + half)).abs() < 1e-9);
         assert!((freedom - 4.742).abs() < 0.001, "{freedom}");
         assert_eq!(contrast.percent, Some(30.0));
-        assert_eq!(contrast.verdict, Verdict::Worse);
+        assert_eq!(contrast.verdict, Conclusion::Worse);
     }
 
     #[test]
     fn nothing_is_claimed_beyond_the_data() {
-        assert_eq!(verdict(&[], &[1.0]), Verdict::NotMeasured);
-        assert_eq!(verdict(&[1.0], &[2.0]), Verdict::TooFewStarts);
-        assert_eq!(verdict(&[1.0, 1.0], &[2.0]), Verdict::TooFewStarts);
-        assert_eq!(verdict(&[1.0, 1.0], &[2.0, 2.0]), Verdict::TooFewStarts);
-        assert_eq!(verdict(&[1.0; 3], &[2.0; 3]), Verdict::Higher);
-        assert_eq!(verdict(&[2.0; 3], &[1.0; 3]), Verdict::Lower);
-        assert_eq!(contrast(&[1.0; 3], &[2.0; 3], 0.0, Some(true)).verdict, Verdict::Better);
-        assert_eq!(contrast(&[1.0; 3], &[2.0; 3], 0.0, Some(false)).verdict, Verdict::Worse);
-        assert_eq!(verdict(&[1.0], &[1.0]), Verdict::NotSignificant);
-        assert_eq!(verdict(&[1.0, 3.0], &[2.0, 4.0]), Verdict::NotSignificant);
+        assert_eq!(verdict(&[], &[1.0]), Conclusion::NotMeasured);
+        assert_eq!(verdict(&[1.0], &[2.0]), Conclusion::TooFewStarts);
+        assert_eq!(verdict(&[1.0, 1.0], &[2.0]), Conclusion::TooFewStarts);
+        assert_eq!(verdict(&[1.0, 1.0], &[2.0, 2.0]), Conclusion::TooFewStarts);
+        assert_eq!(verdict(&[1.0; 3], &[2.0; 3]), Conclusion::Higher);
+        assert_eq!(verdict(&[2.0; 3], &[1.0; 3]), Conclusion::Lower);
+        assert_eq!(
+            contrast(&[1.0; 3], &[2.0; 3], 0.0, Some(true)).verdict,
+            Conclusion::Better
+        );
+        assert_eq!(
+            contrast(&[1.0; 3], &[2.0; 3], 0.0, Some(false)).verdict,
+            Conclusion::Worse
+        );
+        assert_eq!(verdict(&[1.0], &[1.0]), Conclusion::NotSignificant);
+        assert_eq!(verdict(&[1.0, 3.0], &[2.0, 4.0]), Conclusion::NotSignificant);
         assert_eq!(
             verdict(&[0.1; 3], &[0.1; 3]),
-            Verdict::NotSignificant,
+            Conclusion::NotSignificant,
             "whatever 0.3 / 3 is"
         );
     }
 
     #[test]
     fn a_sure_difference_that_means_nothing_is_no_finding() {
-        assert_eq!(verdict(&[17.340; 3], &[17.341; 3]), Verdict::Negligible, "0.001 GiB");
+        assert_eq!(verdict(&[17.340; 3], &[17.341; 3]), Conclusion::Negligible, "0.001 GiB");
         assert_eq!(
             verdict(&[60.0; 3], &[60.2; 3]),
-            Verdict::Higher,
+            Conclusion::Higher,
             "0.2 GiB are below 1 %, but a user can use them"
         );
-        assert_eq!(verdict(&[0.3; 3], &[0.35; 3]), Verdict::Higher, "a small engine");
+        assert_eq!(verdict(&[0.3; 3], &[0.35; 3]), Conclusion::Higher, "a small engine");
         assert!(is_negligible(1000.0, 1009.0, Unit::TokensPerSecond));
         assert!(!is_negligible(0.0, 1.0, Unit::Count));
     }
@@ -662,8 +668,8 @@ mod contrast_tests {
     #[test]
     fn a_difference_within_the_rounding_does_not_count() {
         let rounded = |resolution| contrast(&[10.0; 3], &[12.0; 3], resolution, None);
-        assert_eq!(rounded(1.0).verdict, Verdict::Higher);
-        assert_eq!(rounded(2.0).verdict, Verdict::NotSignificant);
+        assert_eq!(rounded(1.0).verdict, Conclusion::Higher);
+        assert_eq!(rounded(2.0).verdict, Conclusion::NotSignificant);
         assert_eq!(rounded(1.0).interval, Some([1.0, 3.0]));
     }
 
@@ -690,7 +696,10 @@ mod contrast_tests {
         };
         let seen = (0..4000).filter(|_| {
             let (first, other) = (draw(&mut random, first, 50.0), draw(&mut random, other, 50.0 + shift));
-            !matches!(verdict(&first, &other), Verdict::NotSignificant | Verdict::TooFewStarts)
+            !matches!(
+                verdict(&first, &other),
+                Conclusion::NotSignificant | Conclusion::TooFewStarts
+            )
         });
         f64::from(u32::try_from(seen.count()).unwrap()) / 4000.0
     }
@@ -729,7 +738,10 @@ mod contrast_tests {
             let mut coarse = || -> Vec<f64> { (0..starts).map(|_| f64::from(random.next_u32() & 1)).collect() };
             let seen = (0..4000).filter(|_| {
                 let (first, other) = (coarse(), coarse());
-                !matches!(verdict(&first, &other), Verdict::NotSignificant | Verdict::TooFewStarts)
+                !matches!(
+                    verdict(&first, &other),
+                    Conclusion::NotSignificant | Conclusion::TooFewStarts
+                )
             });
             let rate = f64::from(u32::try_from(seen.count()).unwrap()) / 4000.0;
             assert!(rate < 0.06, "{starts}: {rate}");

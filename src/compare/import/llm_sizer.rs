@@ -17,7 +17,7 @@ use super::vllm_bench::latencies;
 use super::{GB, Pick, case_name, pick};
 use crate::compare::{Case, ComparisonInput, Unit};
 use crate::fmt::GIB;
-use crate::memory::compare::{Facts, implausible};
+use crate::memory::compare::{ModelFacts, implausible};
 use crate::memory::{Breakdown, Component, Part, Provenance};
 
 /// Figures of the breakdown that were read from the device: the total, before the start, and the difference.
@@ -201,7 +201,7 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     let capacity = file
         .number_if_any("gpu_info.total_gpu_memory_gb")
         .filter(|_| vendor.as_deref() == Some("cuda"));
-    let facts = Facts {
+    let facts = ModelFacts {
         parameters: file.number_if_any("model_info.num_parameters"),
         layers: count("model_info.num_layers"),
         heads: count("model_info.num_heads"),
@@ -210,7 +210,7 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
         quantization: file.text("model_info.quantization"),
         tensor_parallel: ranks,
         capacity: bytes(capacity, GIB),
-        ..Facts::default()
+        ..ModelFacts::default()
     };
     let case = case(file, name(file, None)?, facts, &mut notes)?;
     // Profiles written by `scripts/batch.rhai` of this program have no `engine_metadata`: they name the engine in
@@ -270,7 +270,7 @@ pub(super) fn read_batch(file: &Node) -> Result<ComparisonInput, String> {
         let profile = Node(&object);
         let name = name(&profile, row.text("model_id").filter(|_| models.len() > 1))?;
         if row.text("success").is_none_or(|word| word.eq_ignore_ascii_case("true")) {
-            cases.push(case(&profile, name, Facts::default(), &mut notes)?);
+            cases.push(case(&profile, name, ModelFacts::default(), &mut notes)?);
             continue;
         }
         // The message is all of stderr; Python's error is its last line.
@@ -301,7 +301,7 @@ fn name(profile: &Node, model: Option<String>) -> Result<String, String> {
 }
 
 /// A profile as a case. `known` has facts that rows of a batch lack.
-fn case(profile: &Node, name: String, known: Facts, notes: &mut Vec<String>) -> Result<Case, String> {
+fn case(profile: &Node, name: String, known: ModelFacts, notes: &mut Vec<String>) -> Result<Case, String> {
     let ranks = known.tensor_parallel.unwrap_or(1).max(1) as f64;
     let mut case = Case::new(name);
     let breakdown = profile.at("memory_breakdown");
@@ -325,7 +325,7 @@ fn case(profile: &Node, name: String, known: Facts, notes: &mut Vec<String>) -> 
     pick(&mut case, profile, FURTHER)?;
     pick(&mut case, &profile.at("memory_timeline"), TIMELINE).map_err(within("memory_timeline"))?;
     let [input, output, concurrency] = SETTINGS.map(|(_, path)| path);
-    case.facts = Facts {
+    case.facts = ModelFacts {
         weight_dtype: profile.chosen("dtype_metadata.weight_dtype"),
         kv_dtype: profile.chosen("dtype_metadata.kv_cache_dtype"),
         input: profile.count(input)?,

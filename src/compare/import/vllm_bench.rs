@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::document::Node;
 use crate::compare::{Case, ComparisonInput, Unit};
-use crate::memory::compare::Facts;
+use crate::memory::compare::ModelFacts;
 
 /// Metrics with a unit, in display order.
 const FIGURES: [(&str, Unit); 15] = [
@@ -64,11 +64,11 @@ fn case(run: &Node) -> Case {
             case.metric(name, value.as_number().unwrap_or_default(), unit);
         }
     }
-    case.facts = Facts {
+    case.facts = ModelFacts {
         weight_dtype: run.chosen("dtype"),
         kv_dtype: run.chosen("kv_cache_dtype"),
         tensor_parallel: run.count(TENSOR_PARALLEL).ok().flatten(),
-        ..Facts::default()
+        ..ModelFacts::default()
     };
     case
 }

@@ -65,12 +65,12 @@ fn of_samples(page: &str, rules: &MetricRules) -> EngineMetrics {
         .flat_map(|name| name.split(PLUS))
         .map(|part| selector(part).0)
         .collect();
-    let found: Vec<Sample> = samples(page, |name| wanted.contains(name))
+    let found: Vec<MetricSample> = samples(page, |name| wanted.contains(name))
         .filter(|sample| sample.value.is_finite())
         .collect();
     let values = |part: &str| -> Vec<f64> {
         let (name, labels) = selector(part);
-        let fits = |sample: &&Sample| sample.name == name && labels.iter().all(|label| sample.has(label));
+        let fits = |sample: &&MetricSample| sample.name == name && labels.iter().all(|label| sample.has(label));
         found.iter().filter(fits).map(|sample| sample.value).collect()
     };
     let sum = |part: &str| {
@@ -133,7 +133,7 @@ fn figure(snapshot: &Value, pointer: &str) -> Option<f64> {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sample<'a> {
+pub(crate) struct MetricSample<'a> {
     /// Name, such as `vllm:num_requests_running`.
     pub(crate) name: &'a str,
     /// The text between the braces.
@@ -142,7 +142,7 @@ pub(crate) struct Sample<'a> {
     pub(crate) value: f64,
 }
 
-impl Sample<'_> {
+impl MetricSample<'_> {
     /// Whether the sample has a label such as `reason="abort"`. Quotes within other labels' values are escaped, so they
     /// cannot match.
     pub(crate) fn has(&self, label: &str) -> bool {
@@ -152,11 +152,11 @@ impl Sample<'_> {
 }
 
 /// The samples with wanted names, in page order. Skips comments and malformed lines.
-pub(crate) fn samples(page: &str, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Sample<'_>> {
+pub(crate) fn samples(page: &str, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = MetricSample<'_>> {
     page.lines().filter_map(move |line| sample(line, &wanted))
 }
 
-fn sample(line: &str, wanted: impl Fn(&str) -> bool) -> Option<Sample<'_>> {
+fn sample(line: &str, wanted: impl Fn(&str) -> bool) -> Option<MetricSample<'_>> {
     let line = line.trim();
     let end = line.find(|c: char| c == '{' || c.is_whitespace())?;
     let (name, rest) = line.split_at(end);
@@ -169,7 +169,7 @@ fn sample(line: &str, wanted: impl Fn(&str) -> bool) -> Option<Sample<'_>> {
     };
     // A timestamp may follow the value.
     let value = rest.trim_start_matches('}').split_whitespace().next()?.parse().ok()?;
-    Some(Sample { name, labels, value })
+    Some(MetricSample { name, labels, value })
 }
 
 /// Position of the closing brace, ignoring braces in quoted values and escaped quotes.

@@ -12,7 +12,7 @@ use crate::engine::wire::batch::{Batch, STALL};
 use crate::engine::wire::forms::{Accepted, remove};
 use crate::engine::wire::protocol;
 use crate::fault::{Fault, Result};
-use crate::load::{Job, Record};
+use crate::load::{QueuedRequest, Record};
 use crate::prompt::Content;
 use crate::run::Limits;
 
@@ -53,7 +53,7 @@ pub(crate) fn batch(
     timeout: Duration,
 ) -> Result<Batch> {
     let job = |prompt| {
-        Ok(Job {
+        Ok(QueuedRequest {
             at: None,
             body: protocol::body(form, prompt, running.info.model.as_deref())?,
             decoder: protocol::decoder(form.protocol),

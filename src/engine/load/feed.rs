@@ -15,8 +15,8 @@ use super::clock::ModelClock;
 use crate::engine::adapter::{Protocol, RequestForm};
 use crate::engine::wire::protocol;
 use crate::fault::{Fault, Result};
-use crate::load::plan::{LoadProgress, Request, Schedule};
-use crate::load::{BuildJob, Control, FailureForm, Job, LoadRun, Outcome, Record, RequestSource};
+use crate::load::plan::{LoadProgress, PlannedRequest, Schedule};
+use crate::load::{BuildRequest, Control, FailureForm, LoadRun, Outcome, QueuedRequest, Record, RequestSource};
 use crate::run::{BoundedFile, hide_json};
 use crate::task::lock;
 
@@ -29,7 +29,7 @@ const MAX_UNANSWERED: u64 = 32;
 const MAX_CONSECUTIVE_FAILURES: u64 = 10_000;
 
 /// Builds the body of a request. Called by several threads.
-pub(crate) type BodyBuilder = Arc<dyn Fn(&Request) -> Result<(Bytes, Protocol)> + Send + Sync>;
+pub(crate) type BodyBuilder = Arc<dyn Fn(&PlannedRequest) -> Result<(Bytes, Protocol)> + Send + Sync>;
 
 pub(crate) struct Feed {
     pub(crate) schedule: Mutex<Schedule>,
@@ -105,7 +105,7 @@ impl Feed {
 }
 
 impl RequestSource for Feed {
-    fn next(&self) -> Result<Option<BuildJob>> {
+    fn next(&self) -> Result<Option<BuildRequest>> {
         let next = lock(&self.schedule).next();
         let mut progress = self.progress();
         let Some(request) = next else {
@@ -119,7 +119,7 @@ impl RequestSource for Feed {
         let (clock, timeout, build) = (self.clock, self.timeout, Arc::clone(&self.build));
         Ok(Some(Box::new(move || {
             let (body, protocol) = build(&request)?;
-            Ok(Job {
+            Ok(QueuedRequest {
                 at: request.due.map(|due| clock.real(due)),
                 body,
                 decoder: protocol::decoder(protocol),

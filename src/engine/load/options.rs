@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::lifecycle::options::{seconds, some_seconds, wrong};
 use crate::fault::Result;
-use crate::load::plan::{Arrival, Arrivals, Length, Pattern, Precision, Profile, Stop, Warmup};
+use crate::load::plan::{Arrival, Arrivals, Length, Pattern, Precision, RateProfile, Stop, Warmup};
 use crate::load::stats::Slo;
 
 /// Concurrency that an engine is started with for an open loop without `max_concurrency`; vLLM's default `max_num_seqs`
@@ -176,9 +176,9 @@ impl LoadOptions {
             return Ok(Arrivals::Closed { concurrency, ramp });
         }
         let profile = match (self.rate, &self.steps) {
-            (Some(rate), _) => Profile::constant(rate)?,
+            (Some(rate), _) => RateProfile::constant(rate)?,
             (None, Some(steps)) => match stepped(steps)? {
-                (rates, concurrencies) if concurrencies.is_empty() => Profile::steps(rates)?,
+                (rates, concurrencies) if concurrencies.is_empty() => RateProfile::steps(rates)?,
                 (_, concurrencies) => return Ok(Arrivals::ClosedSteps(concurrencies)),
             },
             (None, None) => return no_arrivals(),

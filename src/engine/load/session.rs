@@ -18,8 +18,8 @@ use crate::engine::lifecycle::state::Live;
 use crate::engine::wire::batch::STALL;
 use crate::engine::wire::protocol;
 use crate::fault::{Fault, Result};
-use crate::load::plan::{Arrivals, FilePrompt, Length, Plan, Sizes, Warmup, read_prompts, read_trace};
-use crate::load::{LoadConfig, Record, Slots, Step};
+use crate::load::plan::{Arrivals, FilePrompt, Length, LoadPlan, Sizes, Warmup, read_prompts, read_trace};
+use crate::load::{ConcurrencyChange, LoadConfig, Record, Slots};
 use crate::prompt::{Content, Prompts};
 use crate::run::Limits;
 use crate::runtime::Permits;
@@ -124,7 +124,7 @@ const MAX_COUNTED_TOKENS: u64 = 4 << 20;
 /// A load that is ready to run.
 pub(crate) struct Session {
     pub(crate) options: LoadOptions,
-    pub(crate) plan: Arc<Plan>,
+    pub(crate) plan: Arc<LoadPlan>,
     pub(crate) corpus: Option<Arc<Vec<FilePrompt>>>,
     /// Number of the load within the run, from 1.
     pub(crate) number: u64,
@@ -170,7 +170,7 @@ pub(crate) fn session(
     let answers = stop.requests.map(|requests| requests.saturating_mul(requested.output));
     let counted = prompting.prompts.has_tokenizer() && answers.is_some_and(|tokens| tokens <= MAX_COUNTED_TOKENS);
     Ok(Session {
-        plan: Arc::new(Plan {
+        plan: Arc::new(LoadPlan {
             arrivals,
             sizes,
             warmup: options.warmup()?,
@@ -197,7 +197,7 @@ pub(crate) fn session(
 impl Session {
     /// The client's settings, and the duration of the measured part if its start is not known in advance.
     pub(crate) fn client_config(&self) -> (LoadConfig, Option<Duration>) {
-        let Plan {
+        let LoadPlan {
             arrivals, warmup, stop, ..
         } = &*self.plan;
         let slots = match arrivals {
@@ -207,7 +207,7 @@ impl Session {
                 let steps = steps.iter().map(|(concurrency, length)| {
                     let begins = self.clock.real(end);
                     end += *length;
-                    Step {
+                    ConcurrencyChange {
                         begins,
                         concurrency: *concurrency,
                     }

@@ -13,7 +13,7 @@ use crate::fmt::excerpt;
 use crate::load::{FailureForm, Outcome, Record};
 use crate::prompt::is_near;
 use crate::run::Limits;
-use crate::runtime::{Exit, Outside};
+use crate::runtime::{EndedBy, Exit};
 
 pub(crate) fn judge(rules: &[FailureRule], seen: &Observation<'_>) -> Judgement {
     check_failure(rules, seen)
@@ -48,9 +48,9 @@ fn check_failure(rules: &[FailureRule], seen: &Observation<'_>) -> Option<Judgem
         return Some(classified_failure(found, seen));
     }
     if let Some(exit) = seen.exit {
-        let cause = match exit.outside {
+        let cause = match exit.ended_by {
             // This program's own limit: the same request would exceed it again.
-            Some(Outside::OwnLimit(_)) => Cause::MemoryLimit,
+            Some(EndedBy::MemoryLimit(_)) => Cause::MemoryLimit,
             Some(_) => Cause::Stopped,
             None => Cause::Died,
         };
@@ -295,7 +295,7 @@ mod tests {
         let seen = Observation {
             exit: exit.as_ref(),
             log: &log,
-            ..Observation::of(requested, answers, &queue, &bounds)
+            ..Observation::from_limits(requested, answers, &queue, &bounds)
         };
         let judgement = judge(&rules(), &seen);
         (
@@ -387,12 +387,12 @@ mod tests {
             is(Verdict::Oom, "cuda")
         );
         let stopped = Some(Exit {
-            outside: Some(Outside::Signal(15)),
+            ended_by: Some(EndedBy::Signal(15)),
             ..Exit::default()
         });
         assert_eq!(verdict_of(&broken(), stopped, &[], &[]), is(Verdict::Error, "stopped"));
         let ours = Some(Exit {
-            outside: Some(Outside::OwnLimit(1 << 33)),
+            ended_by: Some(EndedBy::MemoryLimit(1 << 33)),
             ..Exit::default()
         });
         assert_eq!(
@@ -472,7 +472,7 @@ mod count_tests {
         let queue = QueueMetrics::default();
         let seen = Observation {
             tolerance: 1,
-            ..Observation::of(REQUESTED, &[], &queue, &reported)
+            ..Observation::from_limits(REQUESTED, &[], &queue, &reported)
         };
         let judgement = check_counts(&answer, &seen)?;
         Some((

@@ -91,7 +91,7 @@ impl Judgement {
 
 #[cfg(test)]
 impl<'a> Observation<'a> {
-    pub(crate) fn of(
+    pub(crate) fn from_limits(
         requested: Limits,
         answers: &'a [Record],
         queue: &'a QueueMetrics,

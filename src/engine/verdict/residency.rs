@@ -228,7 +228,7 @@ mod tests {
         let requested = limits(100, 64, answers.len() as u64);
         let judgement = judge_residency(&Observation {
             prefill_budget: Some(8192),
-            ..Observation::of(requested, answers, queue, &EngineBounds::default())
+            ..Observation::from_limits(requested, answers, queue, &EngineBounds::default())
         });
         let found = (judgement.verdict, judgement.cause.as_ref().map_or("", Cause::name));
         assert_eq!(found, (verdict, cause), "{:?}", judgement.message);
@@ -312,7 +312,7 @@ mod tests {
             let queue = gauge(running, Some(0.6));
             let judgement = judge_residency(&Observation {
                 simulated: true,
-                ..Observation::of(limits(100, 64, 2), &streams, &queue, &EngineBounds::default())
+                ..Observation::from_limits(limits(100, 64, 2), &streams, &queue, &EngineBounds::default())
             });
             assert_eq!(judgement.verdict, verdict);
         }
@@ -368,7 +368,7 @@ mod tests {
                 ..EngineQueue::default()
             };
             let (queue, bounds) = (polls(&[before, peaks]), EngineBounds::default());
-            let judgement = judge_residency(&Observation::of(requested, &answers, &queue, &bounds));
+            let judgement = judge_residency(&Observation::from_limits(requested, &answers, &queue, &bounds));
             let cause = judgement.cause.clone();
             map.record(
                 &point,

@@ -14,7 +14,7 @@ use crate::engine::facts::queue::{QueueMetrics, StallDetector};
 use crate::fault::Result;
 use crate::http::ApiKey;
 use crate::load::engine_side::EngineQueue;
-use crate::load::{BuildJob, Control, Job, LoadConfig, Outcome, Record, RequestSource, Slots, run_load};
+use crate::load::{BuildRequest, Control, LoadConfig, Outcome, QueuedRequest, Record, RequestSource, Slots, run_load};
 use crate::task::lock;
 
 /// Pauses between polls of the metrics page.
@@ -31,7 +31,7 @@ pub(crate) const STALL: Duration = Duration::from_secs(20);
 pub(crate) struct Batch {
     url: String,
     key: Option<ApiKey>,
-    jobs: Mutex<VecDeque<Job>>,
+    jobs: Mutex<VecDeque<QueuedRequest>>,
     count: u64,
     timeout: Duration,
     /// Number of requests that got their first token.
@@ -42,7 +42,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// Requests to this address, each with the timeout `timeout`.
-    pub(crate) fn new(url: String, key: Option<ApiKey>, jobs: VecDeque<Job>, timeout: Duration) -> Self {
+    pub(crate) fn new(url: String, key: Option<ApiKey>, jobs: VecDeque<QueuedRequest>, timeout: Duration) -> Self {
         Self {
             url,
             key,
@@ -137,9 +137,9 @@ impl Batch {
 }
 
 impl RequestSource for Batch {
-    fn next(&self) -> Result<Option<BuildJob>> {
+    fn next(&self) -> Result<Option<BuildRequest>> {
         let job = lock(&self.jobs).pop_front();
-        Ok(job.map(|job| -> BuildJob { Box::new(move || Ok(job)) }))
+        Ok(job.map(|job| -> BuildRequest { Box::new(move || Ok(job)) }))
     }
 
     fn first_token(&self) {
@@ -211,7 +211,7 @@ mod tests {
             },
             run: Arc::default(),
         };
-        let job = |_| Job {
+        let job = |_| QueuedRequest {
             at: None,
             body: "{}".into(),
             decoder: protocol::decoder(Protocol::OpenaiCompletions),

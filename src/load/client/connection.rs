@@ -64,7 +64,7 @@ impl Connection {
 }
 
 /// All connections, identified by epoll key.
-pub(super) struct Pool {
+pub(super) struct ConnectionPool {
     epoll: Epoll,
     pub(super) timer: Timer,
     connections: Vec<Option<Connection>>,
@@ -75,7 +75,7 @@ pub(super) struct Pool {
     pub(super) address: usize,
 }
 
-impl Pool {
+impl ConnectionPool {
     /// Creates an empty pool whose `wait` also returns when `waker` or the timer fires.
     pub(super) fn new(waker: &EventFd) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;

@@ -14,7 +14,7 @@ use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::close;
 
-use super::connection::{Connection, Pool, STALE, TIMER_KEY, Target, WAKER_KEY};
+use super::connection::{Connection, ConnectionPool, STALE, TIMER_KEY, Target, WAKER_KEY};
 use super::exchange::Exchange;
 use super::threads::{NextRequest, RequestQueue, SharedControl};
 use super::{ClientHealth, Clock, Control, LoadConfig, RequestSource, RunQueueDelay, Slots};
@@ -47,7 +47,7 @@ const SHORT_LIVED: Duration = Duration::from_secs(1);
 
 /// The state of the client's thread.
 pub(super) struct Client {
-    pub(super) pool: Pool,
+    pub(super) pool: ConnectionPool,
     pub(super) target: Target,
     config: LoadConfig,
     pub(super) source: Arc<dyn RequestSource>,
@@ -90,7 +90,7 @@ impl Client {
     ) -> Result<Self> {
         let queue = RequestQueue::new(config.slots.connections(), Arc::clone(&control.waker));
         Ok(Self {
-            pool: Pool::new(&control.waker).map_err(io_fault)?,
+            pool: ConnectionPool::new(&control.waker).map_err(io_fault)?,
             target,
             config,
             source,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 
-use super::Job;
+use super::QueuedRequest;
 use super::http1::Response;
 use crate::load::framing::{Counts, Decode, EventReader, Held, StreamEvent};
 use crate::load::record::{Failure, FailureForm, Outcome, Record};
@@ -75,7 +75,7 @@ impl Exchange {
         (began, scheduled, ready): (Instant, Instant, Instant),
         keep_text: bool,
         held: &Held,
-        job: Job,
+        job: QueuedRequest,
     ) -> Self {
         let gaps = usize::try_from(job.output.min(MAX_ITL_CAPACITY)).unwrap_or_default();
         let record = Record {
@@ -255,7 +255,7 @@ fn is_success(status: u16) -> bool {
 /// of protocols.
 pub fn read_response(decoder: Box<dyn Decode>, bytes: &[u8]) -> Record {
     let now = Instant::now();
-    let job = Job {
+    let job = QueuedRequest {
         at: None,
         body: Bytes::new(),
         decoder,

@@ -28,7 +28,7 @@ use crate::http::ApiKey;
 use crate::world;
 
 /// One request to send.
-pub struct Job {
+pub struct QueuedRequest {
     /// When it is due, since the start of the load (open loop). `None`: as soon as a slot is free (closed loop).
     pub at: Option<Duration>,
     /// The JSON body. After preparation, the whole request.
@@ -55,7 +55,7 @@ pub enum Control {
 }
 
 /// Builds a request. Runs on one of several threads; an error ends the load when the request's turn comes.
-pub type BuildJob = Box<dyn FnOnce() -> Result<Job> + Send>;
+pub type BuildRequest = Box<dyn FnOnce() -> Result<QueuedRequest> + Send>;
 
 /// Supplies requests and receives their results. `next`, the functions it returns and `ended` are not called on the
 /// thread that reads responses. They may be slow if requests are supplied faster than they are sent. Requests are
@@ -67,7 +67,7 @@ pub trait RequestSource: Send + Sync {
     /// # Errors
     ///
     /// Fails if there cannot be a next request. This ends the load.
-    fn next(&self) -> Result<Option<BuildJob>>;
+    fn next(&self) -> Result<Option<BuildRequest>>;
 
     /// A request is being issued, `at` after the start of the load. `index` is the order of issue from 0, as in its
     /// record. Called on the thread that reads responses, so it must be fast.
@@ -87,7 +87,7 @@ pub trait RequestSource: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slots {
     /// Closed loop: a number of concurrent requests, which may change. When it falls, requests in flight finish first.
-    Closed(Vec<Step>),
+    Closed(Vec<ConcurrencyChange>),
     /// Open loop: each request when it is due.
     Open {
         /// Limit of concurrent requests. A request above it waits until another one ends; its `sent` time includes the
@@ -100,7 +100,7 @@ pub enum Slots {
 
 /// A change of concurrency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ConcurrencyChange {
     /// Start time since the start of the load, ascending.
     pub begins: Duration,
     /// Maximum concurrent requests from then on.
@@ -180,7 +180,7 @@ impl Slots {
         } else {
             1
         };
-        let step = |number: u64| Step {
+        let step = |number: u64| ConcurrencyChange {
             begins: ramp.mul_f64(number.saturating_sub(1) as f64 / concurrency.max(1) as f64),
             concurrency: number,
         };
@@ -226,7 +226,7 @@ impl Slots {
 }
 
 /// How many of the steps have begun.
-fn begun(steps: &[Step], now: Duration) -> usize {
+fn begun(steps: &[ConcurrencyChange], now: Duration) -> usize {
     steps.partition_point(|step| step.begins <= now)
 }
 
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn steps_rise_and_fall() {
-        let step = |begins, concurrency| Step { begins, concurrency };
+        let step = |begins, concurrency| ConcurrencyChange { begins, concurrency };
         let slots = Slots::Closed(vec![step(ms(0), 2), step(ms(10), 8), step(ms(20), 1)]);
         assert_eq!([5, 10, 25].map(|at| slots.level(ms(at))), [Some(2), Some(8), Some(1)]);
         assert_eq!((slots.next_change(ms(10)), slots.connections()), (Some(ms(20)), 8));

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::connection::Target;
 use super::event_loop::{Client, grow_file_table, io_fault, raise_file_limit};
 use super::exchange::Exchange;
-use super::{BuildJob, ClientHealth, Clock, Control, Job, LoadConfig, LoadRun, RequestSource};
+use super::{BuildRequest, ClientHealth, Clock, Control, LoadConfig, LoadRun, QueuedRequest, RequestSource};
 use crate::fault::{Fault, Result};
 use crate::load::framing::Held;
 use crate::load::record::{FailureForm, Record};
@@ -261,7 +261,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) enum NextRequest {
     /// A request ready to be written: its body starts with the head.
-    Due(Box<Job>),
+    Due(Box<QueuedRequest>),
     /// The next request is due at this time.
     Later(Duration),
     /// The next request is not built yet; the waker fires when it is.
@@ -288,7 +288,7 @@ pub(super) struct RequestQueue {
 #[derive(Default)]
 struct QueueState {
     /// In the order of the source; `None` while being built.
-    requests: VecDeque<Option<Result<Box<Job>>>>,
+    requests: VecDeque<Option<Result<Box<QueuedRequest>>>>,
     /// Number of requests taken, which is the number of the first one in the queue.
     taken: usize,
     bytes: usize,
@@ -336,7 +336,7 @@ impl RequestQueue {
     }
 
     /// The next request to build and its number, once there is space; `None` when there are no more.
-    fn next_to_build(&self, source: &dyn RequestSource) -> Option<(usize, BuildJob)> {
+    fn next_to_build(&self, source: &dyn RequestSource) -> Option<(usize, BuildRequest)> {
         let _in_order = lock(&self.source);
         let mut state = self.lock();
         while !state.finished && state.is_full() {
@@ -533,17 +533,17 @@ mod tests {
     const LAST: u64 = 40;
 
     impl RequestSource for Source {
-        fn next(&self) -> Result<Option<BuildJob>> {
+        fn next(&self) -> Result<Option<BuildRequest>> {
             let number = self.asked.fetch_add(1, Ordering::Relaxed);
             let built = Arc::clone(&self.built);
-            Ok((number <= LAST).then(|| -> BuildJob {
+            Ok((number <= LAST).then(|| -> BuildRequest {
                 Box::new(move || {
                     std::thread::sleep(Duration::from_millis((number + 1) % 2));
                     built.fetch_add(1, Ordering::Relaxed);
                     if number == LAST {
                         return Err(Fault::usage("the last one"));
                     }
-                    Ok(Job {
+                    Ok(QueuedRequest {
                         at: None,
                         body: vec![0; 2 << 20].into(),
                         decoder: Box::new(NoEvents),

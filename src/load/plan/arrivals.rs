@@ -26,7 +26,7 @@ pub enum Arrivals {
     /// Open loop: at a rate, independent of responses.
     Open {
         /// Requests per second over time.
-        profile: Profile,
+        profile: RateProfile,
         /// Distribution of the inter-arrival times.
         pattern: Pattern,
     },
@@ -173,12 +173,12 @@ const RATE_RANGE: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
 /// A constant rate, or a sequence of rates.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Profile {
+pub struct RateProfile {
     /// Requests per second, and for how many seconds: infinite in the last step of an endless profile.
     steps: Vec<(f64, f64)>,
 }
 
-impl Profile {
+impl RateProfile {
     /// A constant rate without end.
     ///
     /// # Errors
@@ -250,20 +250,20 @@ fn checked(name: &str, rate: f64) -> Result<f64> {
 mod tests {
     use super::*;
 
-    fn moment(profile: &Profile, units: f64) -> Option<f64> {
+    fn moment(profile: &RateProfile, units: f64) -> Option<f64> {
         profile.time_of(units).map(|time| time.as_secs_f64())
     }
 
     #[test]
     fn constant_rate_never_ends() {
-        let profile = Profile::constant(4.0).unwrap();
+        let profile = RateProfile::constant(4.0).unwrap();
         assert_eq!((moment(&profile, 10.0), profile.length()), (Some(2.5), None));
     }
 
     #[test]
     fn rates_are_integrated_over_steps_and_pauses() {
         let second = Duration::from_secs(1);
-        let profile = Profile::steps([(2.0, second), (0.0, second), (4.0, second)]).unwrap();
+        let profile = RateProfile::steps([(2.0, second), (0.0, second), (4.0, second)]).unwrap();
         let moments: Vec<_> = [0.0, 1.0, 2.0, 4.0, 5.999, 6.0]
             .map(|units| moment(&profile, units))
             .into();
@@ -275,8 +275,8 @@ mod tests {
     #[test]
     fn invalid_rate_is_an_error() {
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(Profile::constant(rate).is_err(), "{rate}");
+            assert!(RateProfile::constant(rate).is_err(), "{rate}");
         }
-        assert!(Profile::steps([(0.0, Duration::from_secs(1))]).is_err());
+        assert!(RateProfile::steps([(0.0, Duration::from_secs(1))]).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! The plan of a load: when requests are due, how long they are, and when to stop. Pure.
 //!
 //! [`Arrivals`] determines the due times, [`Length`] the lengths, [`Warmup`] the unmeasured part, [`Stop`] the end.
-//! [`Schedule`] combines the first two into a sequence of [`Request`]s; [`LoadProgress`] tracks a running load and
+//! [`Schedule`] combines the first two into a sequence of [`PlannedRequest`]s; [`LoadProgress`] tracks a running load and
 //! decides what comes next. The same seed yields the same requests on every machine. Nothing here depends on sockets,
 //! clocks or engines.
 
@@ -15,16 +15,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrivals::ArrivalClock;
-pub use arrivals::{Arrivals, Pattern, Profile};
+pub use arrivals::{Arrivals, Pattern, RateProfile};
 pub use files::{Arrival, FilePrompt, read_prompts, read_trace};
 pub use length::{Distribution, Length, LognormalLength, NormalLength};
-pub use progress::{EndReason, LoadProgress, Metric, Precision, Statistic};
+pub use progress::{EndReason, LatencyMetric, LoadProgress, Precision, Statistic};
 use rand_chacha::ChaCha8Rng;
 use rng::{Purpose, rng};
 
 /// The plan of a load.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct LoadPlan {
     /// When requests arrive.
     pub arrivals: Arrivals,
     /// Lengths of prompts and answers.
@@ -129,7 +129,7 @@ impl Sizes {
 
 /// One planned request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct PlannedRequest {
     /// Index from 0.
     pub index: u64,
     /// When it is due; `None`: as soon as a slot is free.
@@ -144,7 +144,7 @@ pub struct Request {
 
 /// Iterates over the requests of a load; endless unless the arrivals end.
 pub struct Schedule {
-    plan: Arc<Plan>,
+    plan: Arc<LoadPlan>,
     clock: ArrivalClock,
     inputs: ChaCha8Rng,
     outputs: ChaCha8Rng,
@@ -155,7 +155,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// Creates the requests of a plan for a seed, starting with number `offset` of the listed requests.
-    pub fn new(plan: Arc<Plan>, seed: u64, offset: usize) -> Self {
+    pub fn new(plan: Arc<LoadPlan>, seed: u64, offset: usize) -> Self {
         Self {
             clock: ArrivalClock::new(seed),
             inputs: rng(seed, Purpose::Inputs),
@@ -168,9 +168,9 @@ impl Schedule {
 }
 
 impl Iterator for Schedule {
-    type Item = Request;
+    type Item = PlannedRequest;
 
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<PlannedRequest> {
         let arrivals = &self.plan.arrivals;
         let due = self.clock.next(arrivals)?;
         let index = self.next;
@@ -185,7 +185,7 @@ impl Iterator for Schedule {
                 (tokens, wanted.unwrap_or(drawn), Some(number))
             }
         };
-        Some(Request {
+        Some(PlannedRequest {
             index,
             due,
             input,
@@ -198,7 +198,7 @@ impl Iterator for Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use super::{Pattern, Profile, read_trace};
+    use super::{Pattern, RateProfile, read_trace};
 
     const FIXED: Sizes = Sizes::Random {
         input: Length::Fixed(10),
@@ -207,13 +207,13 @@ mod tests {
 
     fn open(rate: f64, pattern: Pattern) -> Arrivals {
         Arrivals::Open {
-            profile: Profile::constant(rate).unwrap(),
+            profile: RateProfile::constant(rate).unwrap(),
             pattern,
         }
     }
 
     fn schedule(arrivals: &Arrivals, sizes: &Sizes, seed: u64, offset: usize) -> Schedule {
-        let plan = Plan {
+        let plan = LoadPlan {
             arrivals: arrivals.clone(),
             sizes: sizes.clone(),
             warmup: super::Warmup::NONE,
@@ -281,7 +281,7 @@ mod tests {
     fn rate_steps_have_the_expected_number_of_arrivals() {
         let time = Duration::from_secs(100);
         let arrivals = Arrivals::Open {
-            profile: Profile::steps([(10.0, time), (0.0, time), (40.0, time)]).unwrap(),
+            profile: RateProfile::steps([(10.0, time), (0.0, time), (40.0, time)]).unwrap(),
             pattern: Pattern::POISSON,
         };
         let moments = due(&arrivals, 5, usize::MAX);
@@ -315,7 +315,7 @@ mod tests {
         let trace = read_trace(text).unwrap();
         let sizes = Sizes::of_trace(&trace);
         let requests: Vec<_> = schedule(&Arrivals::Replay(trace), &sizes, 1, 0).collect();
-        let plain = |request: &Request| (request.due.unwrap().as_secs(), request.input, request.output);
+        let plain = |request: &PlannedRequest| (request.due.unwrap().as_secs(), request.input, request.output);
         assert_eq!(requests.iter().map(plain).collect::<Vec<_>>(), [(0, 7, 3), (2, 9, 1)]);
         assert_eq!(sizes.largest(), (9, 3, 10));
     }

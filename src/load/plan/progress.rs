@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Plan, Request, Warmup};
+use super::{LoadPlan, PlannedRequest, Warmup};
 use crate::experiment::t_quantile;
 use crate::fault::{Fault, Result};
 use crate::load::stats::{interpolated, mean};
@@ -35,7 +35,7 @@ pub enum EndReason {
 /// [`LoadProgress::issued`] for each issued one, and [`LoadProgress::ended`] for each ended one.
 #[derive(Debug)]
 pub struct LoadProgress {
-    plan: Arc<Plan>,
+    plan: Arc<LoadPlan>,
     monitor: Option<PrecisionMonitor>,
     /// Planned requests, and how many of them are known to be measured.
     planned: u64,
@@ -51,7 +51,7 @@ pub struct LoadProgress {
 
 impl LoadProgress {
     /// A load that has not started.
-    pub fn new(plan: Arc<Plan>) -> Self {
+    pub fn new(plan: Arc<LoadPlan>) -> Self {
         Self {
             monitor: plan.stop.precision.map(PrecisionMonitor::new),
             planned: 0,
@@ -67,7 +67,7 @@ impl LoadProgress {
     }
 
     /// Whether to send this next request; false once the load has enough.
-    pub fn should_send(&mut self, request: &Request) -> bool {
+    pub fn should_send(&mut self, request: &PlannedRequest) -> bool {
         let counts = self.known_to_count(request);
         let requested = self.plan.stop.requests;
         let enough = self.total().is_some_and(|total| request.index >= total)
@@ -169,7 +169,7 @@ impl LoadProgress {
     }
 
     /// Whether a request is known to be measured before it is issued.
-    fn known_to_count(&self, request: &Request) -> bool {
+    fn known_to_count(&self, request: &PlannedRequest) -> bool {
         match (self.plan.warmup, request.due) {
             (Warmup::Time(_), None) => self.measurement_start.is_some(),
             (warmup, due) => !warmup.covers(request.index, due.unwrap_or_default()),
@@ -189,7 +189,7 @@ const MIN_BATCH: usize = 5;
 #[serde(deny_unknown_fields)]
 pub struct Precision {
     /// The latency metric.
-    pub metric: Metric,
+    pub metric: LatencyMetric,
     /// The statistic of it.
     pub statistic: Statistic,
     /// Half the width of its 95 % confidence interval as a share of its value: 0.05 is ±5 %.
@@ -199,7 +199,7 @@ pub struct Precision {
 /// A latency metric with one value per request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Metric {
+pub enum LatencyMetric {
     /// Time to first token.
     TtftMs,
     /// Time per output token after the first.
@@ -251,7 +251,7 @@ impl Precision {
     }
 }
 
-impl Metric {
+impl LatencyMetric {
     /// The metric of a completed request, in milliseconds.
     pub fn value(self, record: &Record) -> Option<f64> {
         if record.outcome != Outcome::Completed {
@@ -358,10 +358,10 @@ mod tests {
     use super::super::{Arrivals, Length, Schedule, Sizes, Stop};
     use super::*;
 
-    fn plan(warmup: Warmup, requests: u64, open: bool) -> Arc<Plan> {
+    fn plan(warmup: Warmup, requests: u64, open: bool) -> Arc<LoadPlan> {
         let arrivals = if open {
             Arrivals::Open {
-                profile: super::super::Profile::constant(10.0).unwrap(),
+                profile: super::super::RateProfile::constant(10.0).unwrap(),
                 pattern: super::super::Pattern::Constant,
             }
         } else {
@@ -370,7 +370,7 @@ mod tests {
                 ramp: Duration::ZERO,
             }
         };
-        Arc::new(Plan {
+        Arc::new(LoadPlan {
             arrivals,
             sizes: Sizes::Random {
                 input: Length::Fixed(1),
@@ -386,7 +386,7 @@ mod tests {
 
     /// Simulates a load with one request every 0.1 s, planned `ahead` requests in advance. Returns the numbers of
     /// issued and warm-up requests, and when the measured part began.
-    fn run(plan: &Arc<Plan>, ahead: usize) -> (u64, u64, Option<Duration>) {
+    fn run(plan: &Arc<LoadPlan>, ahead: usize) -> (u64, u64, Option<Duration>) {
         let mut progress = LoadProgress::new(Arc::clone(plan));
         let mut schedule = Schedule::new(Arc::clone(plan), 1, 0);
         let mut waiting = std::collections::VecDeque::new();
@@ -466,7 +466,7 @@ mod precision_tests {
 
     fn precision(statistic: Statistic, within: f64) -> Precision {
         Precision {
-            metric: Metric::TtftMs,
+            metric: LatencyMetric::TtftMs,
             statistic,
             within,
         }
@@ -482,16 +482,16 @@ mod precision_tests {
     #[test]
     fn metrics_match_vllm_bench() {
         let record = record(100.0);
-        let near = |metric: Metric, want: f64| assert!((metric.value(&record).unwrap() - want).abs() < 1e-6);
-        near(Metric::TtftMs, 100.0);
-        near(Metric::E2elMs, 120.0);
-        near(Metric::TpotMs, 10.0);
-        near(Metric::ItlMs, 10.0);
+        let near = |metric: LatencyMetric, want: f64| assert!((metric.value(&record).unwrap() - want).abs() < 1e-6);
+        near(LatencyMetric::TtftMs, 100.0);
+        near(LatencyMetric::E2elMs, 120.0);
+        near(LatencyMetric::TpotMs, 10.0);
+        near(LatencyMetric::ItlMs, 10.0);
         let failed = Record {
             outcome: Outcome::CutOff,
             ..record
         };
-        assert_eq!(Metric::TtftMs.value(&failed), None);
+        assert_eq!(LatencyMetric::TtftMs.value(&failed), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::{ExternalEstimate, Facts, Term, TermComparison};
+use super::{ExternalEstimate, ModelFacts, Term, TermComparison};
 use crate::fmt::{GIB, Gib};
 use crate::memory::{Breakdown, Component, Provenance};
 
@@ -26,10 +26,10 @@ pub struct Explanation {
 pub(super) struct Case<'a> {
     pub(super) measured: &'a Breakdown,
     /// Facts about the settings on the measured side.
-    pub(super) measured_facts: &'a Facts,
+    pub(super) measured_facts: &'a ModelFacts,
     pub(super) external: &'a ExternalEstimate,
     /// Facts about the model from either side.
-    pub(super) facts: &'a Facts,
+    pub(super) facts: &'a ModelFacts,
     pub(super) rows: &'a [TermComparison],
 }
 
@@ -374,7 +374,7 @@ fn units(case: &Case<'_>) -> Option<Explanation> {
 
 #[cfg(test)]
 mod tests {
-    use crate::memory::compare::{Comparison, ExternalEstimate, Facts, Term};
+    use crate::memory::compare::{EstimateComparison, ExternalEstimate, ModelFacts, Term};
     use crate::memory::{Breakdown, Component, Part, Provenance};
 
     const GIB: i64 = 1 << 30;
@@ -401,24 +401,24 @@ mod tests {
         .unwrap()
     }
 
-    fn facts() -> Facts {
-        Facts {
+    fn facts() -> ModelFacts {
+        ModelFacts {
             parameters: Some(8.03e9),
             layers: Some(32),
             heads: Some(32),
             kv_heads: Some(8),
-            ..Facts::default()
+            ..ModelFacts::default()
         }
     }
 
     /// The names of the assumptions found.
-    fn named(measured: &Breakdown, facts: &Facts, figures: &[(Term, i64)], said: Facts) -> Vec<&'static str> {
+    fn named(measured: &Breakdown, facts: &ModelFacts, figures: &[(Term, i64)], said: ModelFacts) -> Vec<&'static str> {
         let external = ExternalEstimate {
             figures: figures.to_vec(),
             facts: said,
             ..ExternalEstimate::default()
         };
-        let comparison = Comparison::new(measured, facts, &external);
+        let comparison = EstimateComparison::new(measured, facts, &external);
         comparison.explanations.iter().map(|one| one.assumption).collect()
     }
 
@@ -426,17 +426,26 @@ mod tests {
     fn keys_and_values_for_every_query_head() {
         let used = measured(&[(Component::KvUsed, GIB)]);
         assert_eq!(
-            named(&used, &facts(), &[(Term::Kv, 4 * GIB)], Facts::default()),
+            named(&used, &facts(), &[(Term::Kv, 4 * GIB)], ModelFacts::default()),
             ["gqa"]
         );
-        let both = Facts {
+        let both = ModelFacts {
             kv_dtype: Some("fp8_e4m3".into()),
             ..facts()
         };
-        assert_eq!(named(&used, &both, &[(Term::Kv, 8 * GIB)], Facts::default()), ["gqa"]);
-        assert!(named(&used, &facts(), &[(Term::Kv, 3 * GIB)], Facts::default()).is_empty());
+        assert_eq!(
+            named(&used, &both, &[(Term::Kv, 8 * GIB)], ModelFacts::default()),
+            ["gqa"]
+        );
+        assert!(named(&used, &facts(), &[(Term::Kv, 3 * GIB)], ModelFacts::default()).is_empty());
         assert!(
-            named(&used, &Facts::default(), &[(Term::Kv, 4 * GIB)], Facts::default()).is_empty(),
+            named(
+                &used,
+                &ModelFacts::default(),
+                &[(Term::Kv, 4 * GIB)],
+                ModelFacts::default()
+            )
+            .is_empty(),
             "heads are not known"
         );
     }
@@ -446,28 +455,28 @@ mod tests {
         let mut used = measured(&[(Component::KvUsed, 4 * GIB)]);
         let said = [(Term::Kv, GIB)];
         assert!(
-            named(&used, &facts(), &said, Facts::default()).is_empty(),
+            named(&used, &facts(), &said, ModelFacts::default()).is_empty(),
             "what was measured is right"
         );
         for part in &mut used.parts {
             part.provenance = Provenance::Computed;
         }
-        assert_eq!(named(&used, &facts(), &said, Facts::default()), ["gqa"]);
+        assert_eq!(named(&used, &facts(), &said, ModelFacts::default()), ["gqa"]);
     }
 
     #[test]
     fn elements_of_another_width() {
         let used = measured(&[(Component::KvUsed, GIB)]);
-        let narrow = Facts {
+        let narrow = ModelFacts {
             kv_dtype: Some("fp8".into()),
             ..facts()
         };
         assert_eq!(
-            named(&used, &narrow, &[(Term::Kv, 2 * GIB)], Facts::default()),
+            named(&used, &narrow, &[(Term::Kv, 2 * GIB)], ModelFacts::default()),
             ["kv_dtype"]
         );
         assert_eq!(
-            named(&used, &facts(), &[(Term::Kv, GIB / 2)], Facts::default()),
+            named(&used, &facts(), &[(Term::Kv, GIB / 2)], ModelFacts::default()),
             ["kv_dtype"]
         );
     }
@@ -476,24 +485,24 @@ mod tests {
     fn a_pool_is_set_aside_whatever_is_used() {
         let whole = measured(&[(Component::KvPool, 50 * GIB), (Component::KvUsed, GIB)]);
         assert_eq!(
-            named(&whole, &facts(), &[(Term::Kv, 50 * GIB)], Facts::default()),
+            named(&whole, &facts(), &[(Term::Kv, 50 * GIB)], ModelFacts::default()),
             ["kv_pool"]
         );
         let pool = measured(&[(Component::KvPool, 400_000 * 131_072)]);
-        let holds = Facts {
+        let holds = ModelFacts {
             kv_tokens: Some(400_000),
             ..facts()
         };
-        let tokens = |tokens| Facts {
+        let tokens = |tokens| ModelFacts {
             tokens: Some(tokens),
-            ..Facts::default()
+            ..ModelFacts::default()
         };
         let said = [(Term::Kv, 2048 * 131_072)];
         assert_eq!(named(&pool, &holds, &said, tokens(2048)), ["kv_pool"]);
         // Four times the size per token, though far fewer bytes in total.
         assert_eq!(named(&pool, &holds, &said, tokens(512)), ["gqa"]);
         assert!(
-            named(&pool, &holds, &said, Facts::default()).is_empty(),
+            named(&pool, &holds, &said, ModelFacts::default()).is_empty(),
             "for how many tokens is not known"
         );
     }
@@ -501,13 +510,13 @@ mod tests {
     #[test]
     fn another_number_of_tokens() {
         let used = measured(&[(Component::KvUsed, 1000 * 131_072)]);
-        let held = Facts {
+        let held = ModelFacts {
             tokens: Some(1000),
             ..facts()
         };
-        let said = Facts {
+        let said = ModelFacts {
             tokens: Some(1500),
-            ..Facts::default()
+            ..ModelFacts::default()
         };
         assert_eq!(named(&used, &held, &[(Term::Kv, 1500 * 131_072)], said), ["kv_tokens"]);
     }
@@ -515,20 +524,31 @@ mod tests {
     #[test]
     fn weights_of_another_width() {
         let quantized = measured(&[(Component::Weights, 4_400_000_000)]);
-        let known = Facts {
+        let known = ModelFacts {
             quantization: Some("awq".into()),
             ..facts()
         };
         let sixteen = [(Term::Weights, 16_060_000_000)];
-        assert_eq!(named(&quantized, &known, &sixteen, Facts::default()), ["weight_dtype"]);
+        assert_eq!(
+            named(&quantized, &known, &sixteen, ModelFacts::default()),
+            ["weight_dtype"]
+        );
         let whole = measured(&[(Component::Weights, 16_060_000_000)]);
-        assert!(named(&whole, &facts(), &[(Term::Weights, 15_500_000_000)], Facts::default()).is_empty());
+        assert!(
+            named(
+                &whole,
+                &facts(),
+                &[(Term::Weights, 15_500_000_000)],
+                ModelFacts::default()
+            )
+            .is_empty()
+        );
         assert_eq!(
             named(
                 &whole,
-                &Facts::default(),
+                &ModelFacts::default(),
                 &[(Term::Weights, 4_015_000_000)],
-                Facts::default()
+                ModelFacts::default()
             ),
             ["weight_dtype"],
             "even where the parameters are not known"
@@ -539,9 +559,12 @@ mod tests {
     fn a_gigabyte_is_not_a_gibibyte() {
         let whole = measured(&[(Component::Weights, 13_500_000_000)]);
         let external = ExternalEstimate::parse("weights=13.5").unwrap();
-        assert_eq!(named(&whole, &facts(), &external.figures, Facts::default()), ["gb_gib"]);
+        assert_eq!(
+            named(&whole, &facts(), &external.figures, ModelFacts::default()),
+            ["gb_gib"]
+        );
         let external = ExternalEstimate::parse("weights=13.5GB").unwrap();
-        assert!(named(&whole, &facts(), &external.figures, Facts::default()).is_empty());
+        assert!(named(&whole, &facts(), &external.figures, ModelFacts::default()).is_empty());
     }
 
     #[test]
@@ -552,12 +575,15 @@ mod tests {
             (Term::Kv, GIB / 4),
             (Term::Overhead, 14 * GIB),
         ];
-        assert_eq!(named(&whole, &facts(), &said, Facts::default()), ["pool_as_overhead"]);
+        assert_eq!(
+            named(&whole, &facts(), &said, ModelFacts::default()),
+            ["pool_as_overhead"]
+        );
         // The measuring tool does not know the pool, but the estimate does.
         let unexplained = measured(&[(Component::Weights, 15 * GIB)]);
         let said = [(Term::Weights, 15 * GIB), (Term::KvPool, GIB)];
         assert_eq!(
-            named(&unexplained, &facts(), &said, Facts::default()),
+            named(&unexplained, &facts(), &said, ModelFacts::default()),
             ["pool_as_overhead"]
         );
     }
@@ -565,21 +591,26 @@ mod tests {
     #[test]
     fn one_rank_is_not_all_of_them() {
         let four = measured(&[(Component::Weights, 140 * GIB)]);
-        let shared = Facts {
+        let shared = ModelFacts {
             parameters: Some(75.2e9),
             tensor_parallel: Some(4),
             ..facts()
         };
-        let found = named(&four, &shared, &[(Term::Weights, 35 * GIB)], Facts::default());
+        let found = named(&four, &shared, &[(Term::Weights, 35 * GIB)], ModelFacts::default());
         assert!(found.contains(&"tensor_parallel"), "{found:?}");
-        assert!(named(&four, &facts(), &[(Term::Weights, 120 * GIB)], Facts::default()).is_empty());
+        assert!(named(&four, &facts(), &[(Term::Weights, 120 * GIB)], ModelFacts::default()).is_empty());
     }
 
     #[test]
     fn layers_run_one_after_the_other() {
         let whole = measured(&[(Component::Activations, GIB)]);
         assert_eq!(
-            named(&whole, &facts(), &[(Term::Activations, 32 * GIB)], Facts::default()),
+            named(
+                &whole,
+                &facts(),
+                &[(Term::Activations, 32 * GIB)],
+                ModelFacts::default()
+            ),
             ["all_layers_at_once"]
         );
     }

@@ -1,7 +1,7 @@
 //! Compares measured memory with estimates from elsewhere: differences, implausible figures, and the assumptions that
 //! explain a difference.
 //!
-//! An [`ExternalEstimate`] comes from a calculator, another tool or another run; [`Comparison`] compares it with a
+//! An [`ExternalEstimate`] comes from a calculator, another tool or another run; [`EstimateComparison`] compares it with a
 //! measured breakdown. Differences are estimate minus measured, relative to the measured value, so that an estimate
 //! that is too high is positive.
 
@@ -167,16 +167,16 @@ pub fn size(text: &str) -> Option<(f64, Option<f64>)> {
 
 /// A measured breakdown compared with an external estimate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct EstimateComparison {
     /// The terms of either side.
     pub rows: Vec<TermComparison>,
     /// The assumptions that explain the differences.
     pub explanations: Vec<Explanation>,
 }
 
-impl Comparison {
+impl EstimateComparison {
     /// Compares the two sides. `facts` describes model and settings on the measured side.
-    pub fn new(measured: &Breakdown, facts: &Facts, external: &ExternalEstimate) -> Self {
+    pub fn new(measured: &Breakdown, facts: &ModelFacts, external: &ExternalEstimate) -> Self {
         let rows = rows(measured, external);
         let explanations = explain::all(&explain::Case {
             measured,
@@ -268,7 +268,7 @@ pub struct ExternalEstimate {
     /// Bytes of each term; each term occurs once.
     pub figures: Vec<(Term, i64)>,
     /// Facts about model and settings from the source.
-    pub facts: Facts,
+    pub facts: ModelFacts,
     /// Notes on how the figures were read.
     pub notes: Vec<String>,
 }
@@ -308,13 +308,13 @@ impl ExternalEstimate {
         Ok(Self {
             by: "figures given by hand".to_owned(),
             figures,
-            facts: Facts::default(),
+            facts: ModelFacts::default(),
             notes,
         })
     }
 
     /// The figures of a breakdown: an estimate, or the measurement of another tool.
-    pub fn from_breakdown(by: impl Into<String>, breakdown: &Breakdown, facts: Facts) -> Self {
+    pub fn from_breakdown(by: impl Into<String>, breakdown: &Breakdown, facts: ModelFacts) -> Self {
         let known = breakdown
             .parts
             .iter()
@@ -391,16 +391,16 @@ impl std::fmt::Display for ExternalEstimate {
     }
 }
 
-/// Defines [`Facts`], and how one side completes the other.
+/// Defines [`ModelFacts`], and how one side completes the other.
 macro_rules! facts {
     ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
         /// Known facts about the model and the settings. `None` means unknown.
         #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-        pub struct Facts {
+        pub struct ModelFacts {
             $($(#[$doc])* pub $name: Option<$type>,)*
         }
 
-        impl Facts {
+        impl ModelFacts {
             /// These facts, completed by those of `other`.
             pub fn or(&self, other: &Self) -> Self {
                 Self {
@@ -448,7 +448,7 @@ facts! {
     capacity: i64,
 }
 
-impl Facts {
+impl ModelFacts {
     /// These facts with `tokens` computed, if the lengths are known.
     pub fn counted(mut self) -> Self {
         if let (None, Some(input), Some(output)) = (self.tokens, self.input, self.output) {
@@ -477,7 +477,7 @@ pub struct Implausible {
 }
 
 /// The implausible figures of a breakdown.
-pub fn implausible(breakdown: Option<&Breakdown>, facts: &Facts) -> Vec<Implausible> {
+pub fn implausible(breakdown: Option<&Breakdown>, facts: &ModelFacts) -> Vec<Implausible> {
     let Some(breakdown) = breakdown else { return Vec::new() };
     let peak = i64::try_from(breakdown.total).unwrap_or(i64::MAX);
     let part = |component| breakdown.part(component).map_or(0, |part| part.bytes);
@@ -558,7 +558,7 @@ mod tests {
     #[test]
     fn too_high_is_above_zero_and_relative_to_the_measured() {
         let said = external(&[(Term::Weights, 1500), (Term::Kv, 50), (Term::Overhead, 230)]);
-        let comparison = Comparison::new(&measured(), &Facts::default(), &said);
+        let comparison = EstimateComparison::new(&measured(), &ModelFacts::default(), &said);
         let percent = |term| comparison.row(term).unwrap().percent.unwrap();
         assert!((percent(Term::Weights) - 50.0).abs() < 1e-9);
         assert!(
@@ -582,8 +582,8 @@ mod tests {
             let parts = vec![part(Component::Weights, weights, None), part(Component::KvPool, pool, None)];
             let total = u64::try_from(weights + pool + rest).unwrap();
             let breakdown = Breakdown::new(None, total, parts).unwrap();
-            let said = ExternalEstimate::from_breakdown("itself", &breakdown, Facts::default());
-            let comparison = Comparison::new(&breakdown, &Facts::default(), &said);
+            let said = ExternalEstimate::from_breakdown("itself", &breakdown, ModelFacts::default());
+            let comparison = EstimateComparison::new(&breakdown, &ModelFacts::default(), &said);
             prop_assert!(comparison.rows.iter().all(|row| row.difference.is_none_or(|difference| difference == 0)));
             prop_assert!(comparison.explanations.is_empty(), "{:?}", comparison.explanations);
         }
@@ -630,7 +630,7 @@ mod plausible_tests {
 
     const GIB: i64 = 1 << 30;
 
-    fn names(total: i64, parts: &[(Component, i64)], facts: &Facts) -> Vec<&'static str> {
+    fn names(total: i64, parts: &[(Component, i64)], facts: &ModelFacts) -> Vec<&'static str> {
         let part = |(component, bytes): &(Component, i64)| Part {
             component: *component,
             bytes: *bytes,
@@ -647,26 +647,26 @@ mod plausible_tests {
     #[test]
     fn what_can_be_passes() {
         let parts = [(Component::Weights, 15 * GIB), (Component::OtherTenants, GIB)];
-        assert!(names(20 * GIB, &parts, &Facts::default()).is_empty());
+        assert!(names(20 * GIB, &parts, &ModelFacts::default()).is_empty());
         // Two decimals of each part may add up to a little more.
         let parts = [
             (Component::Weights, 15 * GIB),
             (Component::Activations, 5 * GIB + GIB / 10),
         ];
-        assert!(names(20 * GIB, &parts, &Facts::default()).is_empty());
-        assert!(implausible(None, &Facts::default()).is_empty());
+        assert!(names(20 * GIB, &parts, &ModelFacts::default()).is_empty());
+        assert!(implausible(None, &ModelFacts::default()).is_empty());
     }
 
     #[test]
     fn what_cannot_be_is_named() {
         let full = [(Component::OtherTenants, 5 * GIB)];
-        assert_eq!(names(20 * GIB, &full, &Facts::default()), ["baseline_full"]);
+        assert_eq!(names(20 * GIB, &full, &ModelFacts::default()), ["baseline_full"]);
         let parts = [(Component::Weights, 15 * GIB), (Component::KvPool, 6 * GIB)];
-        assert_eq!(names(20 * GIB, &parts, &Facts::default()), ["parts_exceed_whole"]);
-        assert_eq!(names(0, &[], &Facts::default()), ["nothing_measured"]);
-        let small = Facts {
+        assert_eq!(names(20 * GIB, &parts, &ModelFacts::default()), ["parts_exceed_whole"]);
+        assert_eq!(names(0, &[], &ModelFacts::default()), ["nothing_measured"]);
+        let small = ModelFacts {
             capacity: Some(16 * GIB),
-            ..Facts::default()
+            ..ModelFacts::default()
         };
         assert_eq!(names(20 * GIB, &[], &small), ["above_capacity"]);
     }

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{ExternalEstimate, Facts, Term};
+use super::{ExternalEstimate, ModelFacts, Term};
 use crate::fault::Result;
 use crate::memory::{Breakdown, Component, Estimate, EstimateRequest, ModelFiles, estimate};
 
 /// The conditions under which something was measured, as far as known.
-fn request(facts: &Facts) -> EstimateRequest {
+fn request(facts: &ModelFacts) -> EstimateRequest {
     let default = EstimateRequest::default();
     EstimateRequest {
         input: facts.input.unwrap_or(default.input),
@@ -27,21 +27,21 @@ fn request(facts: &Facts) -> EstimateRequest {
 /// # Errors
 ///
 /// As [`estimate`].
-pub fn model_facts(known: &ModelFiles) -> Result<Facts> {
+pub fn model_facts(known: &ModelFiles) -> Result<ModelFacts> {
     Ok(architecture(known, &estimate(known, &EstimateRequest::default())?))
 }
 
-fn architecture(known: &ModelFiles, estimate: &Estimate) -> Facts {
+fn architecture(known: &ModelFiles, estimate: &Estimate) -> ModelFacts {
     let config = known.config.get("text_config").unwrap_or(&known.config);
     let number = |key: &str| config.get(key).and_then(Value::as_u64);
-    Facts {
+    ModelFacts {
         parameters: Some(estimate.parameters as f64),
         layers: Some(estimate.layers.iter().map(|kind| kind.count).sum()),
         heads: number("num_attention_heads"),
         kv_heads: number("num_key_value_heads"),
         head_dim: number("head_dim"),
         hidden_size: number("hidden_size"),
-        ..Facts::default()
+        ..ModelFacts::default()
     }
 }
 
@@ -54,12 +54,12 @@ fn architecture(known: &ModelFiles, estimate: &Estimate) -> Facts {
 pub fn our_estimate(
     model: &str,
     known: &ModelFiles,
-    measured: &Facts,
+    measured: &ModelFacts,
     breakdown: Option<&Breakdown>,
 ) -> Result<ExternalEstimate> {
     let estimate = estimate(known, &request(measured))?;
     let question = &estimate.question;
-    let facts = Facts {
+    let facts = ModelFacts {
         kv_dtype: Some(estimate.kv_cache_dtype.to_string()),
         quantization: estimate.quantization.clone(),
         kv_tokens: measured.kv_tokens,

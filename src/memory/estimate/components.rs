@@ -3,7 +3,7 @@
 use super::quantization::Scheme;
 use super::{EstimateRequest, ModelFiles};
 use crate::fault::{Fault, Result};
-use crate::memory::shape::{Config, Dtype, Headers, Layer, Phase, Shape};
+use crate::memory::shape::{Config, Dtype, Headers, Layer, ModelShape, Phase};
 
 pub(super) struct Weights {
     /// Elements of all weights; a tied output matrix counts once.
@@ -21,7 +21,7 @@ pub(super) struct Weights {
 /// If the weights are loaded as stored, uses the headers of the files first, then their sizes. Otherwise uses the shape
 /// that `config.json` describes.
 pub(super) fn weights(
-    shape: &Shape,
+    shape: &ModelShape,
     config: &Config,
     files: &ModelFiles,
     request: &EstimateRequest,
@@ -121,7 +121,7 @@ impl ModelFiles {
 }
 
 /// Bytes on one of `ranks` ranks.
-fn weight_bytes(shape: &Shape, scheme: Option<&Scheme>, dtype: Dtype, ranks: u64) -> u64 {
+fn weight_bytes(shape: &ModelShape, scheme: Option<&Scheme>, dtype: Dtype, ranks: u64) -> u64 {
     shape.tensors().fold(0, |sum: u64, (count, tensor)| {
         let share = tensor.on_rank(ranks);
         let bytes = scheme.map_or_else(|| dtype.bytes(share.parameters()), |scheme| scheme.bytes(&share, dtype));
@@ -167,17 +167,17 @@ impl Kv {
     }
 
     /// Bytes per further token of a sequence shorter than every window, on one rank.
-    pub(super) fn token(self, shape: &Shape) -> u64 {
+    pub(super) fn token(self, shape: &ModelShape) -> u64 {
         over_layers(shape, |layer| self.token_of(layer))
     }
 
     /// Bytes per sequence that do not depend on its length, on one rank.
-    pub(super) fn state(self, shape: &Shape) -> u64 {
+    pub(super) fn state(self, shape: &ModelShape) -> u64 {
         over_layers(shape, |layer| self.state_of(layer))
     }
 
     /// Bytes of a sequence of this many tokens, on one rank.
-    pub(super) fn sequence(self, shape: &Shape, tokens: u64) -> u64 {
+    pub(super) fn sequence(self, shape: &ModelShape, tokens: u64) -> u64 {
         over_layers(shape, |layer| {
             let resident = layer
                 .per_token
@@ -190,7 +190,7 @@ impl Kv {
     }
 }
 
-fn over_layers(shape: &Shape, of: impl Fn(&Layer) -> u64) -> u64 {
+fn over_layers(shape: &ModelShape, of: impl Fn(&Layer) -> u64) -> u64 {
     shape.layers.iter().fold(0, |sum: u64, layer| {
         sum.saturating_add(of(layer).saturating_mul(layer.count))
     })
@@ -208,7 +208,7 @@ pub(super) struct Activations {
 /// that live at the same time (see [`Phase`]). After the last layer, one row of logits per sequence is computed in the
 /// model's type and again in float32 for sampling, while the hidden states of the step are still alive. The larger of
 /// the two is the peak. Fragmentation and library workspaces are not included.
-pub(super) fn activations(shape: &Shape, request: &EstimateRequest, dtype: Dtype) -> Activations {
+pub(super) fn activations(shape: &ModelShape, request: &EstimateRequest, dtype: Dtype) -> Activations {
     let (step, ranks, number) = (request.step(), request.tensor_parallel, dtype.bytes(1));
     let per_token = |phase: &Phase| phase.bytes_per_token(ranks, number);
     let phases = shape.layers.iter().flat_map(|layer| &layer.phases);

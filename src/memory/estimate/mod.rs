@@ -1,7 +1,7 @@
 //! Estimates the memory of a model without starting anything: weights, KV cache and activations, per tensor-parallel
 //! rank.
 //!
-//! Figures follow from the model's [`Shape`] and the request; each part states its formula. Only the runtime context is
+//! Figures follow from the model's [`ModelShape`] and the request; each part states its formula. Only the runtime context is
 //! assumed, and marked so. Memory without a formula is left out and named in the notes.
 
 mod components;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::components::{Kv, Weights, activations, weights};
-use super::shape::{Config, Dtype, Shape, count_equal, read};
+use super::shape::{Config, Dtype, ModelShape, count_equal, read};
 use super::{Breakdown, Component, Part, Provenance};
 use crate::fault::{Fault, Result};
 use crate::memory::compare::size;
@@ -92,7 +92,7 @@ pub fn estimate(files: &ModelFiles, request: &EstimateRequest) -> Result<Estimat
 }
 
 /// Rejects options that need more information than the headers of an unknown family.
-fn check_headers_suffice(shape: &Shape, request: &EstimateRequest) -> Result<()> {
+fn check_headers_suffice(shape: &ModelShape, request: &EstimateRequest) -> Result<()> {
     let (name, what) = if request.tensor_parallel > 1 {
         ("tensor_parallel", "how ranks share its tensors")
     } else if request.quantization.is_some() {
@@ -111,7 +111,7 @@ fn check_headers_suffice(shape: &Shape, request: &EstimateRequest) -> Result<()>
 }
 
 /// Rejects ranks that cannot share the model's heads evenly, as every engine does.
-fn check_heads_divide(shape: &Shape, ranks: u64) -> Result<()> {
+fn check_heads_divide(shape: &ModelShape, ranks: u64) -> Result<()> {
     if shape.heads.is_multiple_of(ranks) {
         return Ok(());
     }
@@ -161,7 +161,7 @@ const LONGEST: u64 = 1 << 32;
 const MOST_SEQUENCES: u64 = 1 << 32;
 
 struct Model {
-    shape: Shape,
+    shape: ModelShape,
     weights: Weights,
     kv: Kv,
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Config;
-use super::model::{Dtype, Layer, Shape, Split, group_equal, vector};
+use super::model::{Dtype, Layer, ModelShape, Split, group_equal, vector};
 use crate::fault::{Fault, Result};
 
 /// The longest header that the format allows.
@@ -164,7 +164,7 @@ fn unusable(why: &str) -> Fault {
 /// Module names that precede the layer number.
 const LAYER_MODULES: [&str; 3] = ["layers", "h", "blocks"];
 
-pub(super) fn read(config: &Config, headers: &Headers) -> Result<Shape> {
+pub(super) fn read(config: &Config, headers: &Headers) -> Result<ModelShape> {
     let family = config.family()?;
     let embedding = headers
         .tensors
@@ -201,7 +201,7 @@ pub(super) fn read(config: &Config, headers: &Headers) -> Result<Shape> {
         numbers => Layer::default().keeping(1, numbers, None),
     });
     let tied = config.flag(&["tie_word_embeddings"], false)?;
-    Ok(Shape {
+    Ok(ModelShape {
         family: family.to_owned(),
         hidden,
         vocabulary,
@@ -306,7 +306,7 @@ mod tests {
         }
     }
 
-    fn shape(tensors: Vec<StoredTensor>) -> Result<Shape> {
+    fn shape(tensors: Vec<StoredTensor>) -> Result<ModelShape> {
         let config = Config::new(&json!({"model_type": "brand_new"})).unwrap();
         read(&config, &Headers { tensors })
     }

@@ -22,14 +22,14 @@ use crate::fault::{Fault, Result};
 
 #[cfg(test)]
 pub(crate) use model::Split;
-pub(crate) use model::{Layer, Phase, Role, Shape, Tensor, count_equal};
+pub(crate) use model::{Layer, ModelShape, Phase, Role, Tensor, count_equal};
 
 /// The shape that a `config.json` describes; for an unknown family, the shape that the headers of its files describe.
 ///
 /// # Errors
 ///
 /// `usage` for an unknown family without sufficient headers, and for a missing or absurd value.
-pub(crate) fn read(config: &Config, headers: Option<&Headers>) -> Result<Shape> {
+pub(crate) fn read(config: &Config, headers: Option<&Headers>) -> Result<ModelShape> {
     match headers {
         Some(headers) if !is_known(config) => headers::read(config, headers),
         _ => read_family(config),
@@ -137,7 +137,7 @@ fn is_known(config: &Config) -> bool {
 }
 
 /// The shape that a `config.json` describes.
-fn read_family(config: &Config) -> Result<Shape> {
+fn read_family(config: &Config) -> Result<ModelShape> {
     let name = config.family()?;
     let family = find(name).ok_or_else(|| unknown_family(name))?;
     Reader::new(config, family)?.shape(name)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::fault::{Fault, Result};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct ModelShape {
     /// `model_type`, as `config.json` names it.
     pub family: String,
     /// Elements of a hidden state.
@@ -33,7 +33,7 @@ pub(crate) struct Shape {
     pub by_headers: bool,
 }
 
-impl Shape {
+impl ModelShape {
     /// Parameters of the whole model; a tied output matrix counts once.
     pub(crate) fn parameters(&self) -> u64 {
         self.tensors().fold(0, |sum: u64, (count, tensor)| {

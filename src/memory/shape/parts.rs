@@ -5,7 +5,7 @@
 //! prompt passes through, with fused projections and without a matrix of attention scores, as in serving engines. It
 //! includes residual and normed input. [`Config`] bounds each size, so that products of two do not overflow.
 
-use super::model::{Dtype, Layer, Phase, Role, Shape, Split, group_equal, matrix, vector};
+use super::model::{Dtype, Layer, ModelShape, Phase, Role, Split, group_equal, matrix, vector};
 use super::{Bias, Config, Family, Layers, QkNorm};
 use crate::fault::{Fault, Result};
 
@@ -34,7 +34,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    pub(super) fn shape(&self, name: &str) -> Result<Shape> {
+    pub(super) fn shape(&self, name: &str) -> Result<ModelShape> {
         let (config, hidden) = (self.config, self.hidden);
         let vocabulary = config.number(&["vocab_size"])?;
         let norm = if self.family.classic { 2 } else { 1 };
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
             let forward = self.forward(layer)?;
             Ok(mixer.with(forward).with(norms.clone()))
         });
-        Ok(Shape {
+        Ok(ModelShape {
             family: name.to_owned(),
             hidden,
             vocabulary,

@@ -51,7 +51,7 @@ pub struct NotJudged {
 /// The verdict on one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(into = "&'static str")]
-pub enum Verdict {
+pub enum MetricVerdict {
     /// Beyond its threshold.
     Exceeded,
     /// Missing on one side, or a run is unfinished and its final value could change the verdict.
@@ -70,13 +70,13 @@ pub enum Verdict {
     Same,
 }
 
-impl From<Verdict> for &'static str {
-    fn from(verdict: Verdict) -> Self {
+impl From<MetricVerdict> for &'static str {
+    fn from(verdict: MetricVerdict) -> Self {
         verdict.name()
     }
 }
 
-impl Verdict {
+impl MetricVerdict {
     /// The name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -118,7 +118,7 @@ pub struct Finding {
     /// The lowest and the highest value that it allows, in the metric's unit.
     pub allowed: [Option<f64>; 2],
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: MetricVerdict,
     /// The reason, if the numbers alone do not show it.
     pub why: Option<String>,
     /// Evidence of a boundary beyond the values; `None` for measured metrics.
@@ -176,7 +176,7 @@ impl Finding {
             intervals: [None, None],
             threshold: None,
             allowed: [None, None],
-            verdict: Verdict::NotCompared,
+            verdict: MetricVerdict::NotCompared,
             why: None,
             proof: None,
         }
@@ -191,16 +191,16 @@ impl Finding {
         let rises = after > before;
         let confirmed = self.confirms(rises);
         self.verdict = match self.better {
-            _ if before == after => Verdict::Same,
+            _ if before == after => MetricVerdict::Same,
             _ if self.unfinished().is_some() => {
                 self.why = self.unfinished();
-                Verdict::NotCompared
+                MetricVerdict::NotCompared
             }
-            _ if self.within_interval() && !confirmed => Verdict::NotSignificant,
-            _ if self.proof.is_none() && is_negligible(before, after, self.unit) => Verdict::NotSignificant,
-            None | Some(Direction::Neutral) => Verdict::Other,
-            Some(better) if rises == (better == Direction::More) => Verdict::Better,
-            Some(_) => Verdict::Worse,
+            _ if self.within_interval() && !confirmed => MetricVerdict::NotSignificant,
+            _ if self.proof.is_none() && is_negligible(before, after, self.unit) => MetricVerdict::NotSignificant,
+            None | Some(Direction::Neutral) => MetricVerdict::Other,
+            Some(better) if rises == (better == Direction::More) => MetricVerdict::Better,
+            Some(_) => MetricVerdict::Worse,
         };
         self
     }
@@ -248,7 +248,7 @@ impl Finding {
         let why = self
             .why
             .as_ref()
-            .filter(|_| self.verdict == Verdict::Exceeded)
+            .filter(|_| self.verdict == MetricVerdict::Exceeded)
             .map_or_else(String::new, |why| format!(" not compared, {why}"));
         let threshold = self.threshold.as_deref().unwrap_or_default();
         format!("{} of {}{change}{why} ({threshold})", self.name, self.case)

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::finding::{ChangedPoint, Comparison, EFFORT, Finding, Verdict, label};
+use super::finding::{ChangedPoint, Comparison, EFFORT, Finding, MetricVerdict, label};
 use super::setup::property;
 use crate::compare::{Case, ComparisonInput, Direction};
 use crate::fmt::{GIB, Unit, list, metric_label, metric_term, relative, with_unit};
@@ -105,11 +105,11 @@ fn labels(inputs: usize) -> Vec<String> {
 
 /// The result of the thresholds.
 fn threshold_headline(inputs: &[ComparisonInput], findings: &[Finding]) -> String {
-    let verdict = match count(findings, Verdict::Exceeded) {
+    let verdict = match count(findings, MetricVerdict::Exceeded) {
         0 => "no threshold exceeded".to_owned(),
         exceeded => format!("{} exceeded", Count(exceeded, "threshold")),
     };
-    let others = counts(findings, &[Verdict::NotCompared]);
+    let others = counts(findings, &[MetricVerdict::NotCompared]);
     let unfinished: String = (0..inputs.len())
         .filter(|index| inputs[*index].unfinished.is_some())
         .map(|index| format!("; {} did not come to its end", label(index)))
@@ -217,22 +217,22 @@ fn finding(comparison: &Comparison, subject: usize, names: &[String], most: usiz
         .filter(|one| one.subject == subject)
         .filter(|one| !is_detail(&one.name) && one.better != Some(Direction::Neutral))
         .collect();
-    let named = |wanted: Verdict| -> Option<String> {
+    let named = |wanted: MetricVerdict| -> Option<String> {
         let changed = all.iter().copied().filter(|one| one.verdict == wanted).collect();
         let phrases = phrases(comparison, changed, most);
         (!phrases.is_empty()).then(|| list(&phrases))
     };
     let count = |wanted: fn(&Finding) -> bool| all.iter().filter(|one| wanted(one)).count();
     let mut changes: Vec<String> = Vec::new();
-    let (better, worse) = (named(Verdict::Better), named(Verdict::Worse));
+    let (better, worse) = (named(MetricVerdict::Better), named(MetricVerdict::Worse));
     changes.extend(match (better, worse) {
         (Some(better), Some(worse)) => Some(format!("{name} against {first}: better: {better}; worse: {worse}")),
         (Some(better), None) => Some(format!("{name} is better than {first}: {better}")),
         (None, Some(worse)) => Some(format!("{name} is worse than {first}: {worse}")),
         (None, None) => None,
     });
-    changes.extend(named(Verdict::Other).map(|other| format!("different: {other}")));
-    let same = count(|one| matches!(one.verdict, Verdict::Same | Verdict::NotSignificant));
+    changes.extend(named(MetricVerdict::Other).map(|other| format!("different: {other}")));
+    let same = count(|one| matches!(one.verdict, MetricVerdict::Same | MetricVerdict::NotSignificant));
     // A title has no room for unchanged metrics.
     if same > 0 && (most > 1 || changes.is_empty()) {
         changes.push(format!("no significant difference in {}", Count(same, "metric")));
@@ -333,11 +333,11 @@ fn differences(comparison: &Comparison) -> Vec<Sheet> {
 /// `+12.0 % better`; without a figure if the difference means nothing.
 fn change(one: &Finding) -> Option<String> {
     let verdict = match one.verdict {
-        Verdict::Other if one.after > one.before => "higher",
-        Verdict::Other => "lower",
-        Verdict::Better | Verdict::Worse => one.verdict.name(),
-        Verdict::NotCompared if one.before.and(one.after).is_none() => return None,
-        Verdict::NotCompared => one.verdict.name(),
+        MetricVerdict::Other if one.after > one.before => "higher",
+        MetricVerdict::Other => "lower",
+        MetricVerdict::Better | MetricVerdict::Worse => one.verdict.name(),
+        MetricVerdict::NotCompared if one.before.and(one.after).is_none() => return None,
+        MetricVerdict::NotCompared => one.verdict.name(),
         verdict => return Some(verdict.name().to_owned()),
     };
     Some(format!("{} {verdict}", relative(one.percent)).trim_start().to_owned())
@@ -370,9 +370,16 @@ pub fn threshold_blocks(findings: &[Finding], inputs: usize) -> Vec<Block> {
     let sheet = Sheet::new(["thresholds", "", "allowed", "[1]", after, "change"], rows);
     let others = counts(
         findings,
-        &[Verdict::Within, Verdict::NotSignificant, Verdict::NotCompared],
+        &[
+            MetricVerdict::Within,
+            MetricVerdict::NotSignificant,
+            MetricVerdict::NotCompared,
+        ],
     );
-    let summary = format!("thresholds: {} exceeded{others}", count(findings, Verdict::Exceeded));
+    let summary = format!(
+        "thresholds: {} exceeded{others}",
+        count(findings, MetricVerdict::Exceeded)
+    );
     vec![sheet.into(), summary.into()]
 }
 
@@ -398,13 +405,13 @@ fn limit(finding: &Finding) -> String {
 }
 
 /// The number of thresholds with this verdict.
-fn count(findings: &[Finding], verdict: Verdict) -> usize {
+fn count(findings: &[Finding], verdict: MetricVerdict) -> usize {
     let held = findings.iter().filter(|one| one.threshold.is_some());
     held.filter(|one| one.verdict == verdict).count()
 }
 
 /// `, 1 within, 1 not compared`: the number of thresholds with each verdict, without zeros.
-fn counts(findings: &[Finding], verdicts: &[Verdict]) -> String {
+fn counts(findings: &[Finding], verdicts: &[MetricVerdict]) -> String {
     let counted = verdicts
         .iter()
         .map(|verdict| (count(findings, *verdict), verdict.name()))

@@ -12,7 +12,7 @@ mod thresholds;
 
 use std::collections::BTreeSet;
 
-pub use finding::{ChangedPoint, Comparison, Finding, Verdict};
+pub use finding::{ChangedPoint, Comparison, Finding, MetricVerdict};
 pub(super) use layout::{MAIN_METRICS, change_phrase, decimals, findings, setup_table};
 pub use layout::{
     comparison_findings, comparison_markdown, comparison_sections, completeness_warnings, implausible, threshold_blocks,
@@ -115,8 +115,10 @@ impl Comparison {
                 .filter(|finding| finding.subject == subject && is_recommendation(&finding.name))
                 .collect();
             let any = |verdict| moved.iter().any(|finding| finding.verdict == verdict);
-            if any(Verdict::Better) && any(Verdict::Worse) {
-                moved.into_iter().for_each(|finding| finding.verdict = Verdict::Other);
+            if any(MetricVerdict::Better) && any(MetricVerdict::Worse) {
+                moved
+                    .into_iter()
+                    .for_each(|finding| finding.verdict = MetricVerdict::Other);
             }
         }
     }

@@ -17,7 +17,7 @@
 
 use regex::Regex;
 
-use super::finding::{Comparison, EFFORT, Finding, Verdict, is_recommendation};
+use super::finding::{Comparison, EFFORT, Finding, MetricVerdict, is_recommendation};
 use crate::compare::{ComparisonInput, Direction, Unit};
 use crate::fault::{Fault, Result};
 use crate::fmt::{metric_term, with_blanks};
@@ -318,9 +318,9 @@ impl Thresholds {
             return Ok(None);
         };
         let undecided = if self.strict {
-            Verdict::Exceeded
+            MetricVerdict::Exceeded
         } else {
-            Verdict::NotCompared
+            MetricVerdict::NotCompared
         };
         let is_exceeded = |before, after| {
             let limits = bound(before).ok().flatten();
@@ -330,13 +330,13 @@ impl Thresholds {
         let (verdict, why) = match after {
             None => (undecided, None),
             Some(after) if !is_decided(finding, after, is_exceeded) => (undecided, finding.unfinished()),
-            Some(after) if !exceeds(limits, after) => (Verdict::Within, None),
+            Some(after) if !exceeds(limits, after) => (MetricVerdict::Within, None),
             Some(after) => {
                 let confirmed = finding.confirms(after > limits[1]);
                 if rule.relative && finding.within_interval() && !confirmed {
-                    (Verdict::NotSignificant, Some(UNPROVEN.to_owned()))
+                    (MetricVerdict::NotSignificant, Some(UNPROVEN.to_owned()))
                 } else {
-                    (Verdict::Exceeded, None)
+                    (MetricVerdict::Exceeded, None)
                 }
             }
         };

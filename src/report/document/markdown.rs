@@ -181,7 +181,7 @@ impl Markdown {
 
     /// A chart as its description, unless the text above already has it, and as its table.
     fn figure(&mut self, plot: &Plot) {
-        let words = paragraph(&plot.words);
+        let words = paragraph(&plot.alt);
         let beginning: String = words.chars().take(BEGINNING).collect();
         let mut head = if self.0.contains(&beginning) {
             String::new()

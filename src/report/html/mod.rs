@@ -169,7 +169,7 @@ fn figure(plot: &Plot, id: &str, heading: &str) -> Value {
         title => plot.title.as_str(),
         // If so, the title is only for screen readers.
         titled_above => plot.title == heading,
-        words => plot.words.as_str(),
+        alt => plot.alt.as_str(),
         caption => plot.caption.as_str(),
         slider,
         panels => plot.panels.iter().map(|panel| Value::from(panel.title.as_str())).collect::<Vec<_>>(),

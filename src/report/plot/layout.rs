@@ -85,9 +85,9 @@ fn in_file(plot: &Plot, simulated: bool, css: &str) -> String {
         sketch.line(&line, TextStyle::new(font));
     }
     let [x, w, h] = [-EDGE, width + 2.0 * EDGE, sketch.y + 2.0 * EDGE].map(pixels);
-    let (label, words, body) = (escaped(&plot.title), escaped(&plot.words), sketch.svg.finish());
+    let (label, alt, body) = (escaped(&plot.title), escaped(&plot.alt), sketch.svg.finish());
     format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" class="plot plot-wide" viewBox="{x} {x} {w} {h}" width="{w}" height="{h}" font-family="system-ui, Ubuntu, sans-serif"><title>{label}</title><desc>{words}</desc><style>{css}</style><path class="pa-paper" d="M{x} {x}h{w}v{h}H{x}z"/>{body}</svg>"#
+        r#"<svg xmlns="http://www.w3.org/2000/svg" class="plot plot-wide" viewBox="{x} {x} {w} {h}" width="{w}" height="{h}" font-family="system-ui, Ubuntu, sans-serif"><title>{label}</title><desc>{alt}</desc><style>{css}</style><path class="pa-paper" d="M{x} {x}h{w}v{h}H{x}z"/>{body}</svg>"#
     )
 }
 

@@ -37,7 +37,7 @@ pub struct Plot {
     /// The title, without a full stop: `Largest input and output that fit`.
     pub title: String,
     /// Text alternative: sentences with the figures that matter, read aloud instead of the plot.
-    pub words: String,
+    pub alt: String,
     /// Notes for reading the plot; may be empty.
     pub caption: String,
     /// The panels: one below the other, or, with `slider`, one at a time.
@@ -70,7 +70,7 @@ pub struct Panel {
 }
 
 impl Plot {
-    /// A plot of panels, one below the other, without words and table.
+    /// A plot of panels, one below the other, without alternative text and table.
     pub fn new(name: impl Into<String>, title: impl Into<String>, panels: impl IntoIterator<Item = Panel>) -> Self {
         Self {
             name: name.into(),
@@ -81,9 +81,9 @@ impl Plot {
     }
 
     /// Sets its text alternative and its caption.
-    pub fn with_words(self, words: impl Into<String>, caption: impl Into<String>) -> Self {
+    pub fn with_alt(self, alt: impl Into<String>, caption: impl Into<String>) -> Self {
         Self {
-            words: words.into(),
+            alt: alt.into(),
             caption: caption.into(),
             ..self
         }
@@ -261,7 +261,7 @@ pub enum Marks {
         dots: bool,
         /// The markers.
         #[serde(default)]
-        shape: Shape,
+        shape: MarkerShape,
     },
     /// The area between two lines: percentiles, intervals.
     Ribbon {
@@ -273,7 +273,7 @@ pub enum Marks {
         /// The points.
         points: Vec<(f64, f64)>,
         /// Their marker.
-        shape: Shape,
+        shape: MarkerShape,
     },
     /// Regions.
     Area {
@@ -300,7 +300,7 @@ pub enum Marks {
     /// A heat map: rectangles coloured by value, with a colour scale in the legend.
     Cells {
         /// The rectangles.
-        cells: Vec<Cell>,
+        cells: Vec<HeatCell>,
     },
 }
 
@@ -321,7 +321,7 @@ impl Layer {
         let marks = Marks::Line {
             points: points.into_iter().collect(),
             dots: false,
-            shape: Shape::Circle,
+            shape: MarkerShape::Circle,
         };
         Self::new(name, colour, marks)
     }
@@ -331,7 +331,7 @@ impl Layer {
         name: impl Into<String>,
         points: impl IntoIterator<Item = (f64, f64)>,
         colour: Colour,
-        shape: Shape,
+        shape: MarkerShape,
     ) -> Self {
         let points = points.into_iter().collect();
         Self::new(name, colour, Marks::Dots { points, shape })
@@ -364,7 +364,7 @@ impl Layer {
     }
 
     /// Adds markers to a line.
-    pub fn with_markers(mut self, marker: Shape) -> Self {
+    pub fn with_markers(mut self, marker: MarkerShape) -> Self {
         if let Marks::Line { dots, shape, .. } = &mut self.marks {
             (*dots, *shape) = (true, marker);
         }
@@ -401,7 +401,7 @@ impl Layer {
 /// Shape of a marker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Shape {
+pub enum MarkerShape {
     /// A filled circle.
     #[default]
     Circle,
@@ -419,7 +419,7 @@ pub enum Shape {
     Star,
 }
 
-impl Shape {
+impl MarkerShape {
     /// The marker of the series with this index: series do not differ by hue alone. Diamonds mark saturation points.
     pub fn series(index: usize) -> Self {
         let all = [Self::Circle, Self::Cross, Self::Ring, Self::Square, Self::Triangle];
@@ -468,7 +468,7 @@ impl Bar {
 /// A cell of a heat map.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cell {
+pub struct HeatCell {
     /// Left and right edge.
     pub x: (f64, f64),
     /// Lower and upper edge.

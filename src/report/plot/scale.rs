@@ -20,7 +20,7 @@ pub struct AxisScale {
 
 impl AxisScale {
     /// The scale of a boundary's axis, from its lowest to its highest value.
-    pub fn of(axis: &boundary::Axis) -> Self {
+    pub fn from_boundary(axis: &boundary::Axis) -> Self {
         let (low, high) = axis.range();
         Self {
             from: low.as_f64(),
@@ -175,8 +175,8 @@ impl AxisLayout {
     }
 
     /// An axis of a boundary.
-    pub(in crate::report) fn of(axis: &boundary::Axis) -> Self {
-        let scale = AxisScale::of(axis);
+    pub(in crate::report) fn from_boundary(axis: &boundary::Axis) -> Self {
+        let scale = AxisScale::from_boundary(axis);
         let is_whole = matches!(axis.range().0, boundary::Scalar::Int(_));
         Self {
             scale,
@@ -319,11 +319,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::report::plot::{Colour, Shape};
+    use crate::report::plot::{Colour, MarkerShape};
 
     fn dots(points: Vec<(f64, f64)>) -> Panel {
         Panel {
-            layers: vec![Layer::dots("", points, Colour::Fits, Shape::Circle)],
+            layers: vec![Layer::dots("", points, Colour::Fits, MarkerShape::Circle)],
             ..Panel::default()
         }
     }

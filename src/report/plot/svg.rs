@@ -13,7 +13,7 @@ use ttf_parser::Face;
 
 use super::style::heat_colour;
 use crate::fmt::{escape_html, flow};
-use crate::report::plot::{AxisScale, Colour, Shape};
+use crate::report::plot::{AxisScale, Colour, MarkerShape};
 
 /// A position in tenths of a pixel from the upper left corner.
 pub(super) type PixelPoint = (i32, i32);
@@ -239,7 +239,7 @@ impl SvgWriter {
     }
 
     /// A marker whose half width is `reach` pixels.
-    pub(super) fn marker(&mut self, (x, y): PixelPoint, shape: Shape, role: &str, reach: f64) {
+    pub(super) fn marker(&mut self, (x, y): PixelPoint, shape: MarkerShape, role: &str, reach: f64) {
         // The corners of a polygon around the centre, clockwise from the top, at two alternating distances.
         let corners = |count: u8, turned: f64, lengths: [f64; 2]| -> Vec<PixelPoint> {
             let corner = |index: u8| {
@@ -250,22 +250,22 @@ impl SvgWriter {
             (0..count).map(corner).collect()
         };
         match shape {
-            Shape::Circle => self.dot((x, y), role, reach),
-            Shape::Ring => {
+            MarkerShape::Circle => self.dot((x, y), role, reach),
+            MarkerShape::Ring => {
                 let path = self.path(format!(r#"class="pl-{role}" stroke-width="1.6""#));
                 path.go('m', (x - to_tenths(reach), y));
                 let (r, d) = (pixels(reach), pixels(2.0 * reach));
                 let _ = write!(path.data, "a{r} {r} 0 1 0 {d} 0a{r} {r} 0 1 0-{d} 0z");
             }
-            Shape::Cross => {
+            MarkerShape::Cross => {
                 let ends = corners(4, 0.5, [1.27; 2]);
                 self.line(&[ends[0], ends[2]], role, 1.6, "");
                 self.line(&[ends[1], ends[3]], role, 1.6, "");
             }
-            Shape::Diamond => self.fill(&corners(4, 0.0, [1.3; 2]), role, 1.0),
-            Shape::Star => self.fill(&corners(10, 0.0, [2.4, 1.08]), role, 1.0),
-            Shape::Square => self.outline(&corners(4, 0.5, [1.41; 2]), role, 1.6),
-            Shape::Triangle => self.outline(&corners(3, 0.0, [1.4; 2]), role, 1.6),
+            MarkerShape::Diamond => self.fill(&corners(4, 0.0, [1.3; 2]), role, 1.0),
+            MarkerShape::Star => self.fill(&corners(10, 0.0, [2.4, 1.08]), role, 1.0),
+            MarkerShape::Square => self.outline(&corners(4, 0.5, [1.41; 2]), role, 1.6),
+            MarkerShape::Triangle => self.outline(&corners(3, 0.0, [1.4; 2]), role, 1.6),
         }
     }
 

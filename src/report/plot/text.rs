@@ -446,7 +446,7 @@ pub fn reduced(points: &[(f64, Option<f64>)], columns: usize) -> Vec<(f64, Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::plot::{Axis, Bar, Colour, Scale, Shape};
+    use crate::report::plot::{Axis, Bar, Colour, MarkerShape, Scale};
 
     fn page(width: usize, unicode: bool) -> Page {
         Page {
@@ -550,7 +550,7 @@ mod tests {
     fn every_kind_fits_the_page_in_ascii_too() {
         let points = |scale: f64| (0..100).map(move |at| (f64::from(at), scale * f64::from(at % 17)));
         let line = |scale: f64| Layer::line("run", points(scale).map(|(x, y)| (x, Some(y))), Colour::Quiet);
-        let dots = Layer::dots("seen", points(1e6), Colour::Quiet, Shape::Circle);
+        let dots = Layer::dots("seen", points(1e6), Colour::Quiet, MarkerShape::Circle);
         let of = |layers: Vec<Layer>| {
             let layers = layers
                 .into_iter()
@@ -616,7 +616,7 @@ mod tests {
 
     #[test]
     fn each_series_of_points_has_its_letter_and_what_has_no_place_is_counted() {
-        let dots = |name: &str, points: Vec<(f64, f64)>| Layer::dots(name, points, Colour::Quiet, Shape::Circle);
+        let dots = |name: &str, points: Vec<(f64, f64)>| Layer::dots(name, points, Colour::Quiet, MarkerShape::Circle);
         let panel = Panel {
             x: Axis::new("input", Unit::Count)
                 .with_scale(Scale::Log)

@@ -3,7 +3,7 @@
 use super::boundaries::MAX_DRAWN;
 use super::source::Source;
 use super::{breakdown_finding, experiment_findings, facts, loads};
-use crate::answer::Answer;
+use crate::answer::SearchAnswer;
 use crate::boundary::Boundary;
 use crate::compare::experiments;
 use crate::fault::Result;
@@ -87,7 +87,7 @@ pub(super) fn subject(source: &Source) -> String {
 }
 
 /// The answer of a boundary; none if it cannot be read or nothing was tested.
-fn answer(source: &Source, (recorded, rebuilt): &(&RecordedBoundary, Result<Boundary>)) -> Option<Answer> {
+fn answer(source: &Source, (recorded, rebuilt): &(&RecordedBoundary, Result<Boundary>)) -> Option<SearchAnswer> {
     let rebuilt = rebuilt.as_ref().ok()?;
     let extras = Extras::of_run(source.found, recorded.report.clone());
     (rebuilt.records().len() > 0).then(|| extras.answer(rebuilt).ok())?

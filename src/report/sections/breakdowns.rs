@@ -270,7 +270,7 @@ fn plot(footprint: &Footprint, devices: &[Device], simulated: bool) -> Plot {
     if footprint.estimate().is_some() {
         caption += " Hatched bars were expected from the model's architecture, before anything was started.";
     }
-    Plot::new("", "", [stacked_panel(footprint, devices)]).with_words(alt_text(footprint, devices), caption)
+    Plot::new("", "", [stacked_panel(footprint, devices)]).with_alt(alt_text(footprint, devices), caption)
 }
 
 fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
@@ -391,10 +391,10 @@ mod tests {
         let part = real("vllm-breakdown");
         let plot = part.plots()[0];
         assert!(
-            plot.words
+            plot.alt
                 .contains("128.06 GiB in use on GPU 0 (NVIDIA H200), 91.6 % of 139.80 GiB"),
             "{}",
-            plot.words
+            plot.alt
         );
         assert!(
             part.paragraphs()[0]
@@ -436,7 +436,7 @@ mod tests {
                 .iter()
                 .all(|row| row.len() == part.sheets()[0].columns.len())
         );
-        assert!(plot.words.contains("beyond one copy"), "{}", plot.words);
+        assert!(plot.alt.contains("beyond one copy"), "{}", plot.alt);
     }
 
     fn part(component: Component, bytes: i64, within: Option<Component>) -> Part {
@@ -479,9 +479,9 @@ mod tests {
         assert_eq!(row("activations")[1..4], [Entry::None, "1.00".into(), Entry::None]);
         assert!(sheet.rows.iter().all(|row| row.len() == sheet.columns.len()));
         assert!(
-            plot.words.contains("the components exceed the total by 1.0 GiB"),
+            plot.alt.contains("the components exceed the total by 1.0 GiB"),
             "{}",
-            plot.words
+            plot.alt
         );
         // The bars of a column are stacked without gaps.
         let mut top = 0.0;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::answer::evidence::with_cause;
 use crate::compare::experiments;
-use crate::experiment::{Comparison, Contrast, Experiment, Verdict, is_negligible};
+use crate::experiment::{Conclusion, Contrast, Experiment, MetricComparison, is_negligible};
 use crate::fmt::{GIB, Unit, list, metric_label, relative, signed, with_unit, without_negative_zero};
 use crate::report::comparison::{change_phrase, decimals};
 use crate::report::document::Section;
@@ -97,7 +97,7 @@ fn tables(found: &Experiment) -> Vec<Sheet> {
     tables.collect()
 }
 
-fn row(comparison: &Comparison, contrast: &Contrast, setting: usize) -> Vec<Entry> {
+fn row(comparison: &MetricComparison, contrast: &Contrast, setting: usize) -> Vec<Entry> {
     let scale = if comparison.unit == Unit::Bytes { GIB } else { 1.0 };
     let means = [comparison.means[0], comparison.means[setting]];
     let digits = decimals(means.into_iter().flatten(), comparison.unit);
@@ -134,7 +134,7 @@ fn common_prefix_length(found: &Experiment) -> usize {
 }
 
 /// The metric's name with its unit, so that the cells need none.
-fn label(comparison: &Comparison) -> String {
+fn label(comparison: &MetricComparison) -> String {
     let name = metric_label(&comparison.name);
     match comparison.unit {
         Unit::Bytes => format!("{name}, GiB"),
@@ -249,7 +249,7 @@ fn setting_finding(found: &Experiment, setting: usize) -> String {
     }
     let too_few: Vec<&Change> = changes
         .iter()
-        .filter(|change| change.verdict == Verdict::TooFewStarts)
+        .filter(|change| change.verdict == Conclusion::TooFewStarts)
         .collect();
     let repeat = "too few starts; set `repeats` to 3 or more";
     if changes.iter().any(|change| change.verdict.is_difference()) {
@@ -287,7 +287,7 @@ struct Change {
     unit: Unit,
     before: f64,
     after: f64,
-    verdict: Verdict,
+    verdict: Conclusion,
 }
 
 impl Change {
@@ -298,19 +298,20 @@ impl Change {
 
 /// The gains of `subject`, their cost, and the metrics that did not change.
 fn change_finding(subject: &str, changes: &[Change]) -> String {
-    let phrases = |wanted: &[Verdict]| {
+    let phrases = |wanted: &[Conclusion]| {
         let wanted = changes.iter().filter(|change| wanted.contains(&change.verdict));
         list(&wanted.map(Change::phrase).collect::<Vec<_>>())
     };
-    let (better, worse) = (phrases(&[Verdict::Better]), phrases(&[Verdict::Worse]));
+    let (better, worse) = (phrases(&[Conclusion::Better]), phrases(&[Conclusion::Worse]));
     let mut parts = match (better.is_empty(), worse.is_empty()) {
         (false, false) => vec![format!("{better} for {worse}")],
         (false, true) => vec![better],
         (true, false) => vec![format!("worse: {worse}")],
         (true, true) => Vec::new(),
     };
-    parts.extend(Some(phrases(&[Verdict::Higher, Verdict::Lower])).filter(|other| !other.is_empty()));
-    let no_difference = |change: &&Change| matches!(change.verdict, Verdict::NotSignificant | Verdict::Negligible);
+    parts.extend(Some(phrases(&[Conclusion::Higher, Conclusion::Lower])).filter(|other| !other.is_empty()));
+    let no_difference =
+        |change: &&Change| matches!(change.verdict, Conclusion::NotSignificant | Conclusion::Negligible);
     // If something differs, only the first metric, the throughput, is worth reporting as unchanged.
     let most = if parts.is_empty() { changes.len() } else { 1 };
     let same: Vec<String> = changes

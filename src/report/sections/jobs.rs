@@ -147,7 +147,7 @@ fn blocks(found: &[JobResult]) -> Vec<Block> {
             ..=MAX_ROWS => "each job".to_owned(),
             all => format!("the first {MAX_ROWS} of {all} jobs; all are in tables/jobs.csv"),
         };
-        blocks.push(Sheet::of(shown).filled().titled(title).into());
+        blocks.push(Sheet::from_rows(shown).filled().titled(title).into());
     }
     let failed: Vec<&JobResult> = found.iter().filter(|job| job.status != "done").collect();
     let mut why: Vec<String> = failed.iter().take(MAX_FAILURES).map(|job| sentence(job)).collect();
@@ -191,5 +191,5 @@ fn group(found: &[JobResult], name: &str, of: impl Fn(&JobResult) -> Option<&Str
             ("lowest $/1M output tokens", best(jobs, |job| job.cost_output, f64::min)),
         ]
     });
-    Some(Sheet::of(rows).filled().titled(format!("by {name}")).into())
+    Some(Sheet::from_rows(rows).filled().titled(format!("by {name}")).into())
 }

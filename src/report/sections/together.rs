@@ -66,7 +66,7 @@ pub(super) fn together(sources: &[Source]) -> Together {
             ("run", manifest.run.as_str().into()),
         ]
     });
-    let runs = Section::new("together-runs", "The runs").with([Sheet::of(facts)]);
+    let runs = Section::new("together-runs", "The runs").with([Sheet::from_rows(facts)]);
     let mut sections = vec![differences, runs];
     sections.extend(frontiers(&named));
     sections.extend(load_sections(&named));
@@ -178,7 +178,7 @@ fn frontiers(named: &[(&str, &Source)]) -> Option<Section> {
                 );
                 let caption =
                     "Each line is how far a run is confirmed to fit: everything below and to the left of it fits.";
-                Some(plot.with_words(texts.join(" "), caption))
+                Some(plot.with_alt(texts.join(" "), caption))
             }
             _ => None,
         };

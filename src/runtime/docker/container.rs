@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{connect, daemon, labelled};
 use crate::fault::Result;
 use crate::run::Run;
-use crate::runtime::state::{Exit, Outside, State};
+use crate::runtime::state::{EndedBy, Exit, State};
 use crate::runtime::supervisor::Supervisor;
 use crate::runtime::{Captured, cgroup, launch, owner};
 use crate::task::lock;
@@ -179,11 +179,11 @@ impl Container {
         Ok(match to_state(state) {
             State::Exited(exit) if exit.oom_killed && own_limit.is_some() => State::Exited(Exit {
                 oom_killed: false,
-                outside: own_limit.map(Outside::OwnLimit),
+                ended_by: own_limit.map(EndedBy::MemoryLimit),
                 ..exit
             }),
             State::Exited(exit) if !exit.oom_killed => State::Exited(Exit {
-                outside: self.signal_since(started).await.map(Outside::Signal),
+                ended_by: self.signal_since(started).await.map(EndedBy::Signal),
                 ..exit
             }),
             state => state,
@@ -298,7 +298,7 @@ impl Container {
 /// The exit of a container that is gone. This program reads the exit status before it removes its own containers.
 fn removed_exit() -> Exit {
     Exit {
-        outside: Some(Outside::Removed),
+        ended_by: Some(EndedBy::Removed),
         ..Exit::default()
     }
 }

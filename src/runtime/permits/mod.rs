@@ -213,8 +213,8 @@ impl Permits {
         lock(&self.shared.answered).clone()
     }
 
-    /// All permissions as words of `--allow`, for processes that do a part of the run.
-    pub fn words(&self) -> Vec<String> {
+    /// All permissions as arguments of `--allow`, for processes that do a part of the run.
+    pub fn arguments(&self) -> Vec<String> {
         self.given.iter().cloned().chain(self.answered()).collect()
     }
 

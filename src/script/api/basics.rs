@@ -14,7 +14,7 @@ use crate::script::form::FormOptions;
 use crate::script::interpreter::{STACK, panicked};
 use crate::script::params::{Param, declared, merge_values};
 use crate::script::suggest::quoted;
-use crate::script::{self, Caught, host, to_script};
+use crate::script::{self, Caught, begin_call, to_script};
 use crate::{telemetry, world};
 
 /// Assertions, faults, parameters, waiting, parallel work.
@@ -193,7 +193,7 @@ pub mod basics {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn params(context: NativeCallContext, declaration: Map) -> Caught<Dynamic> {
-        let host = host(&context);
+        let host = begin_call(&context);
         let values = merge_values(&declared(declaration)?, &host.settings.set)?;
         let shown = to_script(&values)?;
         host.run.set_parameters(&json!(values));
@@ -209,7 +209,7 @@ pub mod basics {
     /// assert(!is_set("input"));
     /// ```
     pub fn is_set(context: NativeCallContext, name: &str) -> bool {
-        host(&context).settings.set.contains_key(name)
+        begin_call(&context).settings.set.contains_key(name)
     }
 
     /// Calls `work(item)` for the items that `next` returns, `count` of them at the same time, each on its own thread,
@@ -243,7 +243,7 @@ pub mod basics {
         work: FnPtr,
         done: FnPtr,
     ) -> Caught<Dynamic> {
-        host(&context).meter.reset();
+        begin_call(&context).meter.reset();
         let Some(count) = usize::try_from(count).ok().filter(|count| (1..=64).contains(count)) else {
             return Err(Fault::usage(format!("`in_parallel` takes a count of 1 to 64, not {count}")).into());
         };
@@ -297,7 +297,7 @@ const THROWN: [Kind; 6] = [
 fn wait(context: &NativeCallContext, seconds: f64) -> Caught<()> {
     let time = Duration::try_from_secs_f64(seconds)
         .map_err(|_| Fault::usage(format!("`sleep` takes a non-negative number of seconds, not {seconds}")))?;
-    Ok(host(context).tasks.sleep(time)?)
+    Ok(begin_call(context).tasks.sleep(time)?)
 }
 
 /// The GPUs of this machine.

@@ -7,7 +7,7 @@ use crate::boundary::{Axis, PairingOptions, Point, Scalar};
 use crate::fault::{Fault, Result};
 use crate::script::boundary::BoundaryHandle;
 use crate::script::convert::{caught, to_map};
-use crate::script::{Caught, from_script, host, options, to_script};
+use crate::script::{Caught, begin_call, from_script, options, to_script};
 
 pub(super) fn to_point(map: &Map) -> Result<Point> {
     let coordinate = |(name, value): (&rhai::Identifier, &Dynamic)| {
@@ -128,7 +128,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(name = "boundary", return_raw)]
     pub fn make(context: NativeCallContext, axes: Map, options: Map) -> Caught<BoundaryHandle> {
-        Ok(BoundaryHandle::new(&host(&context), axes, options)?)
+        Ok(BoundaryHandle::new(&begin_call(&context), axes, options)?)
     }
 
     /// Records the answer of a probe of `point`. Returns its meaning for the point: `"fits"`, `"fails"`, `"bounds"`
@@ -156,7 +156,7 @@ pub mod boundary {
     #[rhai_fn(return_raw, pure)]
     pub fn record(context: NativeCallContext, map: &mut BoundaryHandle, point: Map, answer: Dynamic) -> Caught<String> {
         let answer = from_script(&answer)?;
-        let moves = map.record(&host(&context), to_point(&point)?, answer)?;
+        let moves = map.record(&begin_call(&context), to_point(&point)?, answer)?;
         Ok(moves.name().to_owned())
     }
 
@@ -323,7 +323,7 @@ pub mod boundary {
     #[rhai_fn(return_raw, pure)]
     pub fn unrecorded(context: NativeCallContext, map: &mut BoundaryHandle) -> Caught<Array> {
         let lattice = map.lock().lattice().clone();
-        let points = host(&context).run.unrecorded();
+        let points = begin_call(&context).run.unrecorded();
         let own = points.iter().filter_map(|point| lattice.own(point));
         Ok(from_points(&own.collect::<Vec<_>>()))
     }

@@ -14,7 +14,7 @@ use crate::run::Event;
 use crate::script::convert::caught;
 use crate::script::host::{EngineHandle, Host, LogOptions};
 use crate::script::signature::misspelt_axis;
-use crate::script::{Caught, from_script, host, options, to_script};
+use crate::script::{Caught, begin_call, from_script, options, to_script};
 use crate::{compare, report};
 
 /// Engines by their adapters, for `std/engines`, which scripts usually use instead.
@@ -37,7 +37,7 @@ pub mod described {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn engine(context: NativeCallContext, name: &str, options: Map) -> Caught<EngineHandle> {
-        Ok(EngineHandle::describe(&host(&context), name, [options])?)
+        Ok(EngineHandle::describe(&begin_call(&context), name, [options])?)
     }
 
     /// Describes several engines as one; their options differ only in GPUs or URL. `probe` uses the first idle engine,
@@ -58,7 +58,7 @@ pub mod described {
     pub fn engines(context: NativeCallContext, name: &str, all: Array) -> Caught<EngineHandle> {
         let maps: std::result::Result<Vec<Map>, _> = all.into_iter().map(Dynamic::try_cast_result).collect();
         let maps = maps.map_err(|_| Fault::usage("the options of each engine are a map"))?;
-        Ok(EngineHandle::describe(&host(&context), name, maps)?)
+        Ok(EngineHandle::describe(&begin_call(&context), name, maps)?)
     }
 }
 
@@ -84,7 +84,7 @@ pub mod server {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn check_url(context: NativeCallContext, url: &str) -> Caught<()> {
-        let host = host(&context);
+        let host = begin_call(&context);
         let Host {
             permits,
             tasks,
@@ -557,7 +557,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn trial(context: NativeCallContext, engine: &mut EngineHandle, what: Map, measure: FnPtr) -> Caught<Dynamic> {
-        let _ = host(&context);
+        let _ = begin_call(&context);
         let what = from_script(&Dynamic::from(what))?;
         let handle = engine.clone();
         let answer = crate::engine::trial(engine.0.first(), &what, || -> Caught<Value> {
@@ -667,7 +667,7 @@ pub mod trials {
             small.ok_or_else(|| Fault::usage(format!("`{name}` must be from 0 to 1000, but is {count}")))
         };
         let (settings, repeats) = (count("settings", settings)?, count("repeats", repeats)?);
-        let order = crate::experiment::order(settings, repeats, host(&context).settings.seed);
+        let order = crate::experiment::order(settings, repeats, begin_call(&context).settings.seed);
         let index = |index: usize| Dynamic::from_int(i64::try_from(index).unwrap_or(i64::MAX));
         Ok(order.into_iter().map(index).collect())
     }
@@ -755,7 +755,7 @@ fn record_experiment(context: &NativeCallContext, found: Map, missing: Option<St
     let mut value = serde_json::to_value(&found).map_err(Fault::internal)?;
     value["finding"] = report::experiment_findings(&found).join("; ").into();
     let (name, kept) = (found.measured.name, value.clone());
-    host(context).run.note(Event::Experiment {
+    begin_call(context).run.note(Event::Experiment {
         name,
         value: kept,
         missing,
@@ -765,7 +765,7 @@ fn record_experiment(context: &NativeCallContext, found: Map, missing: Option<St
 
 fn page_of(context: &NativeCallContext, url: &str, path: &str, key: &str, wait: bool) -> Result<Dynamic> {
     let key = Some(key).filter(|key| !key.is_empty());
-    crate::script::adapter::page(&host(context), url, path, key, wait)
+    crate::script::adapter::page(&begin_call(context), url, path, key, wait)
 }
 
 /// A point for an engine.

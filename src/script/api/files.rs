@@ -13,7 +13,7 @@ use crate::compare::import;
 use crate::fault::{Fault, Kind, Result};
 use crate::run::Operation;
 use crate::script::suggest::{nearest, quoted};
-use crate::script::{BoundaryHandle, Caught, Host, host, shipped, to_script};
+use crate::script::{BoundaryHandle, Caught, Host, begin_call, shipped, to_script};
 
 /// Longest text that a script can read, in bytes: it is stored in the journal.
 const MAX_TEXT: usize = 4 << 20;
@@ -206,7 +206,7 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn text(context: NativeCallContext, path: &str) -> Caught<String> {
-        Ok(read_text(&host(&context), path)?)
+        Ok(read_text(&begin_call(&context), path)?)
     }
 
     /// The lines of a file without line ends, including blank lines.
@@ -223,7 +223,7 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn lines(context: NativeCallContext, path: &str) -> Caught<rhai::Array> {
-        let text = read_text(&host(&context), path)?;
+        let text = read_text(&begin_call(&context), path)?;
         Ok(text.lines().map(|line| Dynamic::from(line.to_owned())).collect())
     }
 
@@ -241,7 +241,7 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn yaml(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
-        Ok(to_script(&read_document(&host(&context), path, "YAML")?)?)
+        Ok(to_script(&read_document(&begin_call(&context), path, "YAML")?)?)
     }
 
     /// The content of a JSON file.
@@ -258,7 +258,7 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn json(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
-        Ok(to_script(&read_document(&host(&context), path, "JSON")?)?)
+        Ok(to_script(&read_document(&begin_call(&context), path, "JSON")?)?)
     }
 
     /// The lengths of a workload: `#{ name, description, source, input, output }`, each length as `#{ p50, p95 }` in
@@ -277,7 +277,7 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn workload(context: NativeCallContext, name: &str) -> Caught<Dynamic> {
-        Ok(to_script(&read_workload(&host(&context), name)?)?)
+        Ok(to_script(&read_workload(&begin_call(&context), name)?)?)
     }
 
     /// Writes a text to `files/NAME` in the run's folder, atomically replacing an existing file. Returns its path, `()`
@@ -294,7 +294,7 @@ pub mod files {
     /// ```
     #[rhai_fn(name = "write", return_raw)]
     pub fn put(context: NativeCallContext, name: &str, text: &str) -> Caught<Dynamic> {
-        Ok(written(host(&context).run.write_file(name, text)?))
+        Ok(written(begin_call(&context).run.write_file(name, text)?))
     }
 
     /// Appends a text to `files/NAME` in the run's folder. The first call in each execution of a run truncates the
@@ -312,7 +312,7 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn append(context: NativeCallContext, name: &str, text: &str) -> Caught<Dynamic> {
-        Ok(written(host(&context).run.append_file(name, text)?))
+        Ok(written(begin_call(&context).run.append_file(name, text)?))
     }
 
     /// Reads the boundary in a file of another tool: `#{ format, model, axes, points, notes }`.
@@ -339,7 +339,7 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn results(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
-        Ok(to_script(&read_results_file(&host(&context), path)?)?)
+        Ok(to_script(&read_results_file(&begin_call(&context), path)?)?)
     }
 
     /// Writes a boundary into the run's folder in another tool's format, and returns the path of the file; `()` if the
@@ -375,7 +375,7 @@ pub mod files {
             return Err(fault.hint("the only format is `tgi-profiler`").into());
         }
         let document = crate::script::options::<TgiProfiler>(options)?.document(&map.lock())?;
-        Ok(written(host(&context).run.export("profile_res", &document)?))
+        Ok(written(begin_call(&context).run.export("profile_res", &document)?))
     }
 }
 

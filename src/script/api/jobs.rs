@@ -19,7 +19,7 @@ use crate::run::{Event, JobFolder, Operation};
 use crate::runtime::{Input, Take, run_command};
 use crate::script::host::Service;
 use crate::script::{
-    Caught, Host, Main, Settings, Source, check_main, from_script, host, is_shipped, module_hash, named_modules,
+    Caught, Host, Main, Settings, Source, begin_call, check_main, from_script, is_shipped, module_hash, named_modules,
     options, to_script,
 };
 use crate::{file, own_program, runtime, tls};
@@ -104,7 +104,7 @@ fn command(host: &Host, name: &str) -> Result<Vec<String>> {
     if !job.own.hashes.is_empty() {
         add("--trust-script", job.own.hashes.join(","));
     }
-    for allowed in host.permits.words() {
+    for allowed in host.permits.arguments() {
         add("--allow", allowed);
     }
     if let Some(time) = job.max_time {
@@ -209,8 +209,8 @@ fn checked(host: &Host, options: &JobOptions) -> Result<Arc<OwnTexts>> {
     Ok(own)
 }
 
-/// Converts an array to a list of words.
-pub(super) fn words(list: rhai::Array, of: &str) -> Result<Vec<String>> {
+/// Converts an array to a list of strings.
+pub(super) fn strings(list: rhai::Array, of: &str) -> Result<Vec<String>> {
     let words: Option<Vec<String>> = list.into_iter().map(|word: Dynamic| word.into_string().ok()).collect();
     words.ok_or_else(|| Fault::usage(format!("`{of}` takes an array of strings")))
 }
@@ -269,8 +269,8 @@ pub mod command {
     /// ```
     #[rhai_fn(name = "run", return_raw)]
     pub fn run_with(context: NativeCallContext, words: Array, given: Map) -> Caught<Dynamic> {
-        let host = host(&context);
-        let words = super::words(words, "command::run")?;
+        let host = begin_call(&context);
+        let words = super::strings(words, "command::run")?;
         let given: CommandOptions = options(given)?;
         let seconds = given.timeout.unwrap_or(60.0);
         let time = Duration::try_from_secs_f64(seconds)
@@ -313,7 +313,7 @@ pub mod command {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn line(words: Array) -> Caught<String> {
-        let words = super::words(words, "command::line")?;
+        let words = super::strings(words, "command::line")?;
         let quoted: Vec<_> = words.iter().map(|word| shell_quoted(word)).collect();
         Ok(quoted.join(" "))
     }
@@ -342,7 +342,7 @@ pub mod jobs {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn prepare(context: NativeCallContext, name: &str, job: Map) -> Caught<Dynamic> {
-        Ok(to_script(&super::prepare(&host(&context), name, options(job)?)?)?)
+        Ok(to_script(&super::prepare(&begin_call(&context), name, options(job)?)?)?)
     }
 
     /// The words of the command that runs a prepared job. Append `--attempt` and a number.
@@ -358,7 +358,7 @@ pub mod jobs {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn command(context: NativeCallContext, name: &str) -> Caught<Array> {
-        let words = super::command(&host(&context), name)?;
+        let words = super::command(&begin_call(&context), name)?;
         Ok(words.into_iter().map(Dynamic::from).collect())
     }
 
@@ -376,7 +376,7 @@ pub mod jobs {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn start(context: NativeCallContext, name: &str, attempt: i64, gpus: Array) -> Caught<Service> {
-        let (host, gpus) = (host(&context), super::words(gpus, "jobs::start")?);
+        let (host, gpus) = (begin_call(&context), super::strings(gpus, "jobs::start")?);
         host.permits.check_jobs()?;
         let mut words = super::command(&host, name)?;
         if host.settings.dry_run {
@@ -403,7 +403,7 @@ pub mod jobs {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn conclude(context: NativeCallContext, name: &str) -> Caught<Dynamic> {
-        let host = host(&context);
+        let host = begin_call(&context);
         let job = prepared(&host, name)?;
         // The run did not end by itself.
         let Some(folder) = host.run.ended_job(name)? else {
@@ -425,7 +425,7 @@ pub mod jobs {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn give_up(context: NativeCallContext, name: &str, why: &str) -> Caught<Dynamic> {
-        let host = host(&context);
+        let host = begin_call(&context);
         let job = prepared(&host, name)?;
         let found = json!({ "name": name, "status": "given up", "script": job.script, "why": why });
         note(&host, job, found)
@@ -446,7 +446,7 @@ pub mod jobs {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn text(context: NativeCallContext, found: Array) -> Caught<String> {
-        let page = host(&context).settings.page;
+        let page = begin_call(&context).settings.page;
         Ok(jobs_text(&from_script(&Dynamic::from(found))?, page)?)
     }
 
@@ -465,7 +465,7 @@ pub mod jobs {
     #[rhai_fn(return_raw)]
     pub fn log(context: NativeCallContext, name: &str, n: i64) -> Caught<Dynamic> {
         let last = usize::try_from(n).unwrap_or_default();
-        let text = host(&context).run.job_log(name)?;
+        let text = begin_call(&context).run.job_log(name)?;
         let mut lines: Vec<&str> = text.lines().collect();
         Ok(to_script(&lines.split_off(lines.len().saturating_sub(last)))?)
     }
@@ -495,7 +495,7 @@ pub mod jobs {
     /// assert(jobs::owner() != "");
     /// ```
     pub fn owner(context: NativeCallContext) -> String {
-        host(&context).run.id().to_owned()
+        begin_call(&context).run.id().to_owned()
     }
 
     /// The command line's wish for a fleet: `"detach"` (`--detach`), `"cancel"` (`--cancel`), `"follow"` (`--follow`
@@ -507,7 +507,7 @@ pub mod jobs {
     /// assert(jobs::wish() == "");
     /// ```
     pub fn wish(context: NativeCallContext) -> String {
-        host(&context).settings.wish.clone()
+        begin_call(&context).settings.wish.clone()
     }
 
     /// Ends the script with a message and leaves the jobs running; `--resume` picks the run up again.
@@ -523,7 +523,7 @@ pub mod jobs {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn leave(context: NativeCallContext, message: &str) -> Caught<()> {
-        host(&context).state().left = true;
+        begin_call(&context).state().left = true;
         Err(Fault::new(Kind::Interrupted, message).into())
     }
 
@@ -540,7 +540,7 @@ pub mod jobs {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn watch(context: NativeCallContext, lines: Array) -> Caught<()> {
-        let lines = super::words(lines, "jobs::watch")?;
-        Ok(host(&context).run.note(Event::Watch { lines })?)
+        let lines = super::strings(lines, "jobs::watch")?;
+        Ok(begin_call(&context).run.note(Event::Watch { lines })?)
     }
 }

@@ -13,7 +13,7 @@ use crate::prompt::{Content, Origin, PromptForm, PromptSpec};
 use crate::run::Event;
 use crate::script::convert::deserialize_as;
 use crate::script::form::type_with_article;
-use crate::script::{Caught, Host, from_script, host, to_script};
+use crate::script::{Caught, Host, begin_call, from_script, to_script};
 
 /// Analysis of several loads. A row is any map with the level and the results of `engine.load`.
 #[export_module]
@@ -113,7 +113,7 @@ pub mod levels {
     #[rhai_fn(return_raw)]
     pub fn plan(context: NativeCallContext, loads: Array) -> Caught<()> {
         let loads = loads.iter().map(from_script).collect::<Result<_>>()?;
-        Ok(host(&context).run.note(Event::Planned { loads })?)
+        Ok(begin_call(&context).run.note(Event::Planned { loads })?)
     }
 }
 
@@ -267,6 +267,6 @@ pub mod prompt {
     #[rhai_fn(return_raw)]
     pub fn tokens(context: NativeCallContext, n: i64, options: Map) -> Caught<Dynamic> {
         let wanted: PromptOptions = crate::script::options(options)?;
-        Ok(to_script(&make(&host(&context), n, &wanted)?)?)
+        Ok(to_script(&make(&begin_call(&context), n, &wanted)?)?)
     }
 }

@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use super::boundary::{number, to_point};
 use super::files::journaled;
-use crate::boundary::memory_model::{MemoryModel, Peak, Prior, Sample};
+use crate::boundary::memory_model::{MemoryModel, Peak, PeakSample, Prior};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::{BaselineMemory, Breakdown, Component, EstimateRequest, Footprint, ModelFiles, Part};
 use crate::prompt::Hub;
 use crate::run::{Event, Operation};
 use crate::script::convert::{deserialize_as, to_map};
 use crate::script::host::{EngineHandle, ModelHandle};
-use crate::script::{Caught, Host, from_script, host, options, to_script, type_of};
+use crate::script::{Caught, Host, begin_call, from_script, options, to_script, type_of};
 use crate::{engine, memory as models, prompt, report};
 
 /// Memory by component, as a result of the run.
@@ -232,7 +232,7 @@ pub mod memory {
     #[rhai_fn(return_raw)]
     pub fn estimate(context: NativeCallContext, model: &str, options: Map) -> Caught<Dynamic> {
         let model = engine::Architecture::Model(model.to_owned());
-        Ok(to_script(&estimated(&host(&context), &model, options)?)?)
+        Ok(to_script(&estimated(&begin_call(&context), &model, options)?)?)
     }
 
     /// Estimates the model of an engine, with the same options: the folder or hub model in its options; for an attached
@@ -253,7 +253,7 @@ pub mod memory {
     #[rhai_fn(name = "estimate", return_raw)]
     pub fn estimate_of_engine(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
         let model = crate::engine::architecture(engine.0.first())?;
-        Ok(to_script(&estimated(&host(&context), &model, options)?)?)
+        Ok(to_script(&estimated(&begin_call(&context), &model, options)?)?)
     }
 }
 
@@ -270,7 +270,7 @@ fn record_breakdown(context: &NativeCallContext, name: &str, given: Map, missing
     let mut value = serde_json::to_value(&footprint).map_err(Fault::internal)?;
     value["finding"] = report::breakdown_finding(&footprint).into();
     let (name, kept) = (name.to_owned(), value.clone());
-    host(context).run.note(Event::Breakdown {
+    begin_call(context).run.note(Event::Breakdown {
         name,
         value: kept,
         missing,
@@ -307,14 +307,14 @@ impl GivenDevice {
     }
 }
 
-fn sample(given: Dynamic) -> Result<Sample> {
+fn sample(given: Dynamic) -> Result<PeakSample> {
     if !given.is_map() {
         let kind = type_of(&given);
         return Err(Fault::usage(format!(
             "a sample is a map with `point` and `peak`, not a value of type `{kind}`"
         )));
     }
-    let sample: Sample = deserialize_as("key", from_script(&given)?)?;
+    let sample: PeakSample = deserialize_as("key", from_script(&given)?)?;
     if !(sample.peak.is_finite() && sample.peak >= 0.0) {
         return Err(Fault::usage(format!("`peak` must be bytes, not {}", sample.peak)));
     }

@@ -6,7 +6,7 @@ use rhai::{Array, Map};
 use crate::fault::{Fault, Result};
 use crate::report::{BarChart, HeatMap, LineChart, Page, ScriptPlot, grouped_text_table};
 use crate::run::Event;
-use crate::script::{Caught, from_script, host, options, to_script};
+use crate::script::{Caught, begin_call, from_script, options, to_script};
 
 /// Output of a script while it runs: records, tables, text, warnings.
 #[export_module]
@@ -25,7 +25,7 @@ pub mod record {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn record(context: NativeCallContext, name: &str, value: Dynamic) -> Caught<()> {
-        let host = host(&context);
+        let host = begin_call(&context);
         if name.is_empty() {
             return Err(Fault::usage("`record` needs a name").into());
         }
@@ -53,7 +53,7 @@ pub mod record {
     pub fn keep_table(context: NativeCallContext, name: &str, columns: Array, rows: Array) -> Caught<Dynamic> {
         let map = Map::from([("columns".into(), columns.into()), ("rows".into(), rows.into())]);
         let TableOptions { columns, rows } = options(map)?;
-        let path = host(&context).run.keep_table(name, &columns, &rows)?;
+        let path = begin_call(&context).run.keep_table(name, &columns, &rows)?;
         Ok(path.map_or(Dynamic::UNIT, |path| path.display().to_string().into()))
     }
 
@@ -73,7 +73,7 @@ pub mod record {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn read_table(context: NativeCallContext, file: &str) -> Caught<Dynamic> {
-        Ok(to_script(&host(&context).run.read_table(file)?)?)
+        Ok(to_script(&begin_call(&context).run.read_table(file)?)?)
     }
 
     /// Shows a line of progress to the user, on standard error. For results use `print`, `report` and tables.
@@ -90,7 +90,7 @@ pub mod record {
     #[rhai_fn(return_raw)]
     pub fn note(context: NativeCallContext, text: &str) -> Caught<()> {
         let text = text.to_owned();
-        Ok(host(&context).run.note(Event::Note { text })?)
+        Ok(begin_call(&context).run.note(Event::Note { text })?)
     }
 
     /// Shows a result as your own text, and returns the value: as a script's last expression, the text is shown to
@@ -111,7 +111,7 @@ pub mod record {
         let shown = from_script(&value).map_err(|fault| fault.while_doing("show a result"))?;
         let text = text.to_owned();
         let missing = None;
-        host(&context).run.note(Event::Shown {
+        begin_call(&context).run.note(Event::Shown {
             value: shown,
             text,
             missing,
@@ -137,7 +137,7 @@ pub mod record {
     pub fn show_so_far(context: NativeCallContext, value: Dynamic, text: &str, missing: &str) -> Caught<()> {
         let value = from_script(&value).map_err(|fault| fault.while_doing("keep a result so far"))?;
         let (text, missing) = (text.to_owned(), Some(missing.to_owned()));
-        Ok(host(&context).run.note(Event::Shown { value, text, missing })?)
+        Ok(begin_call(&context).run.note(Event::Shown { value, text, missing })?)
     }
 
     /// Warns readers of the results; a repeated text is kept once. Warnings are part of `result.json` and of every
@@ -154,7 +154,7 @@ pub mod record {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn warn(context: NativeCallContext, text: &str) -> Caught<()> {
-        Ok(host(&context).run.warn(text)?)
+        Ok(begin_call(&context).run.warn(text)?)
     }
 }
 
@@ -184,7 +184,7 @@ pub mod draw {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn table(context: NativeCallContext, headings: Array, rows: Array) -> Caught<String> {
-        let page = host(&context).settings.page;
+        let page = begin_call(&context).settings.page;
         let map = Map::from([("headings".into(), headings.into()), ("rows".into(), rows.into())]);
         let Table { headings, rows } = options(map)?;
         let groups: Vec<&[String]> = headings.iter().map(Heading::names).collect();
@@ -329,7 +329,7 @@ pub mod plot {
 
 /// Draws a chart for the terminal, and records it for the page.
 fn chart(context: &NativeCallContext, draw: impl FnOnce(Page) -> Result<ScriptPlot>) -> Result<String> {
-    let host = host(context);
+    let host = begin_call(context);
     let drawn = draw(host.settings.page)?;
     if drawn.keep {
         let value = serde_json::to_value(&drawn.plot)

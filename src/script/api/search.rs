@@ -15,7 +15,7 @@ use crate::script::boundary::BoundaryHandle;
 use crate::script::convert::{Thrown, caught, to_map};
 use crate::script::host::TruthHandle;
 use crate::script::suggest::{quoted, suggest};
-use crate::script::{Caught, boundary, from_script, host, to_script, type_of};
+use crate::script::{Caught, begin_call, boundary, from_script, to_script, type_of};
 
 /// Proven, contradictory and predicted parts of a boundary; cost, progress and reports of searches; known boundaries.
 #[export_module]
@@ -98,7 +98,7 @@ pub mod search {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn again(context: NativeCallContext, map: &mut BoundaryHandle, point: Map) -> Caught<()> {
-        map.forget(&host(&context), &to_point(&point)?);
+        map.forget(&begin_call(&context), &to_point(&point)?);
         Ok(())
     }
 
@@ -288,7 +288,7 @@ pub mod search {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn report(context: NativeCallContext, map: BoundaryHandle) -> Caught<Dynamic> {
-        Ok(to_script(&boundary::report(&host(&context), &map, None)?)?)
+        Ok(to_script(&boundary::report(&begin_call(&context), &map, None)?)?)
     }
 
     /// Shows a boundary with the result of a search strategy: how many probes and starts it took, why it ended, and
@@ -305,7 +305,7 @@ pub mod search {
     #[rhai_fn(name = "report", return_raw)]
     pub fn report_search(context: NativeCallContext, map: BoundaryHandle, done: Map) -> Caught<Dynamic> {
         let done = from_script(&Dynamic::from(done))?;
-        Ok(to_script(&boundary::report(&host(&context), &map, Some(done))?)?)
+        Ok(to_script(&boundary::report(&begin_call(&context), &map, Some(done))?)?)
     }
 
     /// Fills in defaults for missing options. A default of `()` stands for an unset limit and accepts a number; any
@@ -336,7 +336,7 @@ pub mod search {
     /// assert(elapsed() - before >= 0.01);
     /// ```
     pub fn elapsed(context: NativeCallContext) -> f64 {
-        host(&context).started.elapsed().as_secs_f64()
+        begin_call(&context).started.elapsed().as_secs_f64()
     }
 
     /// Traces a known monotone boundary over axes as in `boundary`; `holds` returns whether a point fits.
@@ -428,7 +428,7 @@ fn report_progress(
         let map = map.lock();
         (caught(map.expected(done, coverage))?, caught(map.volume())?)
     };
-    Ok(host(context).run.note(Event::Progress {
+    Ok(begin_call(context).run.note(Event::Progress {
         done,
         expected,
         resolved: 1.0 - volume.open as f64 / volume.total.max(1) as f64,

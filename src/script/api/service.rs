@@ -12,16 +12,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::boundary::number;
-use super::jobs::words;
+use super::jobs::strings;
 use crate::engine::{Arguments, DefaultsTo, ProbeProgram, ProgramOptions};
 use crate::fault::{Fault, Result};
 use crate::run::hide_variable;
 use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, bytes, environment, placeholder_launch};
-use crate::script::adapter::{REQUEST_TIMEOUT, Server};
+use crate::script::adapter::{HttpClient, REQUEST_TIMEOUT};
 use crate::script::convert::deserialize_as;
 use crate::script::host::{EngineHandle, LogOptions, Service};
 use crate::script::resolver::open_named;
-use crate::script::{Caught, Host, Source, from_script, host, shipped, to_script};
+use crate::script::{Caught, Host, Source, begin_call, from_script, shipped, to_script};
 
 /// Servers that a script started: logs, state, commands, stop.
 #[export_module]
@@ -68,7 +68,7 @@ pub mod service {
     /// ```
     #[rhai_fn(name = "logs", return_raw, pure)]
     pub fn logs_with(context: NativeCallContext, service: &mut Service, options: Map) -> Caught<Dynamic> {
-        let _ = host(&context);
+        let _ = begin_call(&context);
         let options: LogOptions = crate::script::options(options)?;
         Ok(to_script(&service.0.logs().last(options.last.unwrap_or(usize::MAX)))?)
     }
@@ -88,7 +88,7 @@ pub mod service {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn state(context: NativeCallContext, service: &mut Service) -> Caught<Dynamic> {
-        Ok(to_script(&host(&context).tasks.wait(service.0.state())?)?)
+        Ok(to_script(&begin_call(&context).tasks.wait(service.0.state())?)?)
     }
 
     /// Waits until it exits, and returns `#{ code, signal, oom_killed, finished_at }`.
@@ -105,7 +105,7 @@ pub mod service {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn wait(context: NativeCallContext, service: &mut Service) -> Caught<Dynamic> {
-        Ok(to_script(&service.wait(&host(&context), None)?)?)
+        Ok(to_script(&service.wait(&begin_call(&context), None)?)?)
     }
 
     /// Waits until it exits, at most `seconds` (int or float); `()` if it is still running then.
@@ -123,7 +123,7 @@ pub mod service {
     #[rhai_fn(name = "wait", return_raw, pure)]
     pub fn wait_for(context: NativeCallContext, service: &mut Service, seconds: Dynamic) -> Caught<Dynamic> {
         let time = duration("wait", &seconds)?;
-        Ok(to_script(&service.wait(&host(&context), Some(time))?)?)
+        Ok(to_script(&service.wait(&begin_call(&context), Some(time))?)?)
     }
 
     /// Stops it gracefully, and by force after its `stop_grace` (default 10 seconds). A container is removed. Stopping
@@ -142,7 +142,7 @@ pub mod service {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn stop(context: NativeCallContext, service: &mut Service) -> Caught<()> {
-        Ok(service.stop(&host(&context), None)?)
+        Ok(service.stop(&begin_call(&context), None)?)
     }
 
     /// Stops it gracefully, and by force after `seconds` (int or float).
@@ -160,7 +160,7 @@ pub mod service {
     #[rhai_fn(name = "stop", return_raw, pure)]
     pub fn stop_within(context: NativeCallContext, service: &mut Service, seconds: Dynamic) -> Caught<()> {
         let grace = duration("stop", &seconds)?;
-        Ok(service.stop(&host(&context), Some(grace))?)
+        Ok(service.stop(&begin_call(&context), Some(grace))?)
     }
 
     /// Runs a command inside the container, or on this machine with the process's environment, until it exits:
@@ -180,8 +180,8 @@ pub mod service {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn exec(context: NativeCallContext, service: &mut Service, command: Array) -> Caught<Dynamic> {
-        let words = words(command, "exec")?;
-        Ok(to_script(&host(&context).tasks.wait(service.0.exec(&words))?)?)
+        let words = strings(command, "exec")?;
+        Ok(to_script(&begin_call(&context).tasks.wait(service.0.exec(&words))?)?)
     }
 
     /// Its name in the run, for `print(server)`.
@@ -211,8 +211,8 @@ pub mod service {
     /// }
     /// ```
     #[rhai_fn(return_raw, pure)]
-    pub fn get(context: NativeCallContext, engine: &mut Server, path: &str) -> Caught<Dynamic> {
-        Ok(to_script(&engine.get(&host(&context).tasks, path)?)?)
+    pub fn get(context: NativeCallContext, engine: &mut HttpClient, path: &str) -> Caught<Dynamic> {
+        Ok(to_script(&engine.get(&begin_call(&context).tasks, path)?)?)
     }
 
     /// Sends a map as JSON to a path of the engine's server, and returns `#{ status, body }` like `get`.
@@ -229,7 +229,7 @@ pub mod service {
     /// }
     /// ```
     #[rhai_fn(return_raw, pure)]
-    pub fn post(context: NativeCallContext, engine: &mut Server, path: &str, body: Map) -> Caught<Dynamic> {
+    pub fn post(context: NativeCallContext, engine: &mut HttpClient, path: &str, body: Map) -> Caught<Dynamic> {
         send(&context, engine, path, body, REQUEST_TIMEOUT)
     }
 
@@ -251,7 +251,7 @@ pub mod service {
     #[rhai_fn(name = "post", return_raw, pure)]
     pub fn post_within(
         context: NativeCallContext,
-        engine: &mut Server,
+        engine: &mut HttpClient,
         path: &str,
         body: Map,
         seconds: Dynamic,
@@ -269,7 +269,7 @@ pub mod service {
     /// }
     /// ```
     #[rhai_fn(get = "options", pure)]
-    pub fn options(engine: &mut Server) -> Dynamic {
+    pub fn options(engine: &mut HttpClient) -> Dynamic {
         engine.options.clone()
     }
 
@@ -306,7 +306,7 @@ pub mod service {
         name: &str,
         options: Map,
     ) -> Caught<Dynamic> {
-        let host = host(&context);
+        let host = begin_call(&context);
         let given = crate::script::options(options)?;
         Ok(to_script(&crate::engine::run_probe(
             engine.0.first(),
@@ -345,7 +345,7 @@ pub mod docker {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn url(context: NativeCallContext, name: &str, port: Dynamic) -> Caught<String> {
-        let host = host(&context);
+        let host = begin_call(&context);
         let port: Option<u16> = deserialize_as("port", from_script(&port)?)?;
         Ok(host
             .tasks
@@ -384,7 +384,7 @@ pub mod docker {
     #[rhai_fn(return_raw)]
     pub fn start(context: NativeCallContext, options: Map) -> Caught<Service> {
         let launch = crate::script::options(options)?;
-        Ok(Service::start(&host(&context), RuntimeKind::Docker, &launch)?)
+        Ok(Service::start(&begin_call(&context), RuntimeKind::Docker, &launch)?)
     }
 }
 
@@ -414,13 +414,18 @@ pub mod process {
     #[rhai_fn(return_raw)]
     pub fn start(context: NativeCallContext, options: Map) -> Caught<Service> {
         let launch = crate::script::options(options)?;
-        Ok(Service::start(&host(&context), RuntimeKind::Process, &launch)?)
+        Ok(Service::start(&begin_call(&context), RuntimeKind::Process, &launch)?)
     }
 }
 
-fn send(context: &NativeCallContext, engine: &Server, path: &str, body: Map, timeout: Duration) -> Caught<Dynamic> {
+fn send(context: &NativeCallContext, engine: &HttpClient, path: &str, body: Map, timeout: Duration) -> Caught<Dynamic> {
     let body = from_script(&Dynamic::from(body))?;
-    Ok(to_script(&engine.post(&host(context).tasks, path, &body, timeout)?)?)
+    Ok(to_script(&engine.post(
+        &begin_call(context).tasks,
+        path,
+        &body,
+        timeout,
+    )?)?)
 }
 
 /// In-process probes without an engine.
@@ -452,7 +457,7 @@ pub mod probe {
     #[rhai_fn(return_raw)]
     pub fn run(context: NativeCallContext, name: &str, options: Map) -> Caught<Dynamic> {
         let given = crate::script::options(options)?;
-        Ok(to_script(&run_standalone(&host(&context), name, given)?)?)
+        Ok(to_script(&run_standalone(&begin_call(&context), name, given)?)?)
     }
 }
 

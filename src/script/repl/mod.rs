@@ -39,7 +39,7 @@ pub(super) const COMMANDS: [&str; 9] = [
 
 /// A command of the REPL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum ReplCommand {
     /// Lists the commands, or documents a name.
     Help(Option<String>),
     /// Shows the last value as JSON.
@@ -63,7 +63,7 @@ pub enum Command {
     Scope,
 }
 
-impl Command {
+impl ReplCommand {
     /// Parses a line; `None` if it is not a command. Common shell words such as `exit` are commands too.
     pub fn parse(line: &str) -> Option<Result<Self>> {
         let line = line.trim();
@@ -89,17 +89,17 @@ impl Command {
             other => Err(Fault::usage(format!("`{name}` takes no argument, but got `{other}`"))),
         };
         match name {
-            ":json" => alone(Command::Json),
-            ":last" => alone(Command::Last),
-            ":h" | ":help" => Ok(Command::Help((!argument.is_empty()).then(|| argument.to_owned()))),
-            ":load" => Ok(Command::Load(file()?)),
-            ":exit" | ":q" | ":quit" => alone(Command::Quit),
-            ":reset" => alone(Command::Reset),
-            ":save" | ":save!" => Ok(Command::Save {
+            ":json" => alone(ReplCommand::Json),
+            ":last" => alone(ReplCommand::Last),
+            ":h" | ":help" => Ok(ReplCommand::Help((!argument.is_empty()).then(|| argument.to_owned()))),
+            ":load" => Ok(ReplCommand::Load(file()?)),
+            ":exit" | ":q" | ":quit" => alone(ReplCommand::Quit),
+            ":reset" => alone(ReplCommand::Reset),
+            ":save" | ":save!" => Ok(ReplCommand::Save {
                 file: file()?,
                 replace: name.ends_with('!'),
             }),
-            ":scope" => alone(Command::Scope),
+            ":scope" => alone(ReplCommand::Scope),
             _ => {
                 let fault = Fault::usage(format!("there is no command `{name}`"));
                 Err(suggest(fault, name, COMMANDS, "`:help` lists the commands"))
@@ -114,25 +114,25 @@ mod tests {
 
     #[test]
     fn a_colon_makes_a_command() {
-        assert_eq!(Command::parse("let x = 1;"), None);
-        assert_eq!(Command::parse(" :quit "), Some(Ok(Command::Quit)));
+        assert_eq!(ReplCommand::parse("let x = 1;"), None);
+        assert_eq!(ReplCommand::parse(" :quit "), Some(Ok(ReplCommand::Quit)));
         for quit in ["quit", "exit", ":q", ":quit"] {
-            assert_eq!(Command::parse(quit), Some(Ok(Command::Quit)), "{quit}");
+            assert_eq!(ReplCommand::parse(quit), Some(Ok(ReplCommand::Quit)), "{quit}");
         }
         for help in ["help", "?", ":h", ":help"] {
-            assert_eq!(Command::parse(help), Some(Ok(Command::Help(None))), "{help}");
+            assert_eq!(ReplCommand::parse(help), Some(Ok(ReplCommand::Help(None))), "{help}");
         }
         assert_eq!(
-            Command::parse("?probe"),
-            Some(Ok(Command::Help(Some("probe".to_owned()))))
+            ReplCommand::parse("?probe"),
+            Some(Ok(ReplCommand::Help(Some("probe".to_owned()))))
         );
         assert_eq!(
-            Command::parse(":help docker::start"),
-            Some(Ok(Command::Help(Some("docker::start".to_owned()))))
+            ReplCommand::parse(":help docker::start"),
+            Some(Ok(ReplCommand::Help(Some("docker::start".to_owned()))))
         );
         assert_eq!(
-            Command::parse(":save! a b.rhai"),
-            Some(Ok(Command::Save {
+            ReplCommand::parse(":save! a b.rhai"),
+            Some(Ok(ReplCommand::Save {
                 file: "a b.rhai".into(),
                 replace: true
             }))
@@ -141,10 +141,10 @@ mod tests {
 
     #[test]
     fn a_wrong_command_names_the_nearest() {
-        let fault = Command::parse(":hlep x").unwrap().unwrap_err();
+        let fault = ReplCommand::parse(":hlep x").unwrap().unwrap_err();
         assert_eq!(fault.hint.as_deref(), Some("did you mean `:help`?"));
-        assert!(Command::parse(":save").unwrap().is_err());
-        assert!(Command::parse(":reset now").unwrap().is_err());
+        assert!(ReplCommand::parse(":save").unwrap().is_err());
+        assert!(ReplCommand::parse(":reset now").unwrap().is_err());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::sim::engine_core::{EngineCore, QueuedRequest};
 use crate::sim::exit::Exit;
 use crate::sim::options::{FailedRequest, Misbehave};
 use crate::sim::profile::Engine;
-use crate::sim::scheduler::Event;
+use crate::sim::scheduler::SequenceEvent;
 use crate::sim::tokens::output_token_id;
 
 /// After this many identical chunks Ollama drops a request silently.
@@ -34,7 +34,7 @@ pub(super) enum Finish {
 }
 
 /// The answer to one request, in the form of its API.
-pub(super) struct Answer {
+pub(super) struct Reply {
     api: Api,
     engine: Engine,
     model: String,
@@ -55,7 +55,7 @@ pub(super) struct Answer {
     event_start: String,
 }
 
-impl Answer {
+impl Reply {
     pub(super) fn new(
         core: &EngineCore,
         api: Api,
@@ -342,12 +342,12 @@ impl AnswerReader {
         Some(self.part(Some(event)))
     }
 
-    fn part(&mut self, event: Option<Event>) -> Part {
+    fn part(&mut self, event: Option<SequenceEvent>) -> Part {
         let last = match event {
             None => return Part::Ended,
-            Some(Event::Oom(oom)) => return Part::Failed(oom.to_string()),
-            Some(Event::Token) => None,
-            Some(Event::Last) => Some(Finish::Length),
+            Some(SequenceEvent::Oom(oom)) => return Part::Failed(oom.to_string()),
+            Some(SequenceEvent::Token) => None,
+            Some(SequenceEvent::Last) => Some(Finish::Length),
         };
         self.produced += 1;
         let ends = |at: Option<u64>| at == Some(self.produced);
@@ -399,7 +399,7 @@ pub(super) async fn read_all(reader: &mut AnswerReader) -> Result<(u64, Finish),
     }
 }
 
-pub(super) fn respond(reader: AnswerReader, answer: Answer) -> Response {
+pub(super) fn respond(reader: AnswerReader, answer: Reply) -> Response {
     let headers = [(CONTENT_TYPE, answer.content_type()), (CACHE_CONTROL, "no-cache")];
     let state = AnswerStream {
         unsent: answer.opening(),
@@ -424,7 +424,7 @@ enum End {
 
 struct AnswerStream {
     reader: AnswerReader,
-    answer: Answer,
+    answer: Reply,
     unsent: String,
     end: Option<End>,
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::answer::{self, Answer, AnswerReader, read_all};
+use super::answer::{self, AnswerReader, Reply, read_all};
 use super::{Api, ApiError, Problem};
 use crate::sim::engine_core::EngineCore;
 use crate::sim::options::TGI_SLICE;
@@ -214,7 +214,7 @@ pub(super) fn other_model(core: &EngineCore, model: &str) -> Option<ApiError> {
 }
 
 /// Checks the request as the engine does, and queues it.
-fn admit(core: &Arc<EngineCore>, api: Api, request: &Request) -> Result<(AnswerReader, Answer), ApiError> {
+fn admit(core: &Arc<EngineCore>, api: Api, request: &Request) -> Result<(AnswerReader, Reply), ApiError> {
     let engine = core.setup.profile.engine;
     if core.overloaded() {
         return Err(ApiError::new(Problem::Overloaded, "Model is overloaded"));
@@ -245,7 +245,7 @@ fn admit(core: &Arc<EngineCore>, api: Api, request: &Request) -> Result<(AnswerR
     };
     let reader = AnswerReader::new(core.submit(rows, input, output, cached));
     let clipped = asked.is_none_or(|asked| asked > output);
-    let answer = Answer::new(core, api, reader.id(), (rows, input), clipped, request);
+    let answer = Reply::new(core, api, reader.id(), (rows, input), clipped, request);
     Ok((reader, answer))
 }
 

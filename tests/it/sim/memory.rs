@@ -1,6 +1,6 @@
 //! A user watches memory over an engine's life: samples, rejected requests, out-of-memory deaths, and queueing.
 
-use profiler::sim::{Exit, State};
+use profiler::sim::{Exit, ProcessState};
 use serde_json::{Value, json};
 
 use super::{Engine, completion};
@@ -64,7 +64,7 @@ async fn a_pool_that_does_not_fit_is_an_exit_with_the_engines_words() {
         let engine = Engine::start("llama-8b-h200-vllm", options).await;
         assert_eq!(
             engine.handle.state(),
-            State::Exited(Exit {
+            ProcessState::Exited(Exit {
                 code: 1,
                 oom_killed: false
             }),
@@ -95,10 +95,10 @@ async fn the_default_profile_has_its_boundary_inside_the_default_box() {
     let smallest = start(128 + 128).await;
     smallest.assert_ready();
     let largest = start(8192 + 4096).await;
-    assert!(matches!(largest.handle.state(), State::Exited(_)));
+    assert!(matches!(largest.handle.state(), ProcessState::Exited(_)));
     largest.assert_logged("the estimated maximum model length is 8352");
     start(8352).await.assert_ready();
-    assert!(matches!(start(8353).await.handle.state(), State::Exited(_)));
+    assert!(matches!(start(8353).await.handle.state(), ProcessState::Exited(_)));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use profiler::sim::{Exit, State};
+use profiler::sim::{Exit, ProcessState};
 use serde_json::{Value, json};
 
 use super::{Engine, completion};
@@ -104,7 +104,7 @@ async fn its_port_is_taken_and_its_status_lies() {
     let engine = engine(json!({ "busy_port": true, "exit_code": 0 })).await;
     assert_eq!(
         engine.handle.state(),
-        State::Exited(Exit {
+        ProcessState::Exited(Exit {
             code: 0,
             oom_killed: false
         })
@@ -117,7 +117,7 @@ async fn it_starts_slowly_refusing_connections_or_answering_503() {
     let slow = json!({ "slow_start": 3600.0 });
     let vllm = Engine::begin("llama-8b-h200-vllm", json!({ "misbehave": slow }));
     assert!(vllm.client.get(&vllm.handle.url).send().await.unwrap_err().is_connect());
-    assert_eq!(vllm.handle.state(), State::Starting);
+    assert_eq!(vllm.handle.state(), ProcessState::Starting);
 
     // Its start of 2 s takes half an hour.
     let llamacpp = Engine::begin("llama-1b-llamacpp", json!({ "time_scale": 1000.0 }));
@@ -140,7 +140,7 @@ async fn it_starts_slowly_refusing_connections_or_answering_503() {
         (answer.status, answer.json()["error"]["message"].clone()),
         (503, json!("Loading model"))
     );
-    assert_eq!(llamacpp.handle.state(), State::Starting);
+    assert_eq!(llamacpp.handle.state(), ProcessState::Starting);
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use jiff::Timestamp;
 use profiler::boundary::Point;
 use profiler::fault::{Fault, Kind};
-use profiler::run::{Event, Plan, RecordedRun, Run, Script};
+use profiler::run::{Event, RecordedRun, Run, RunPlan, Script};
 use profiler::runtime::Permits;
 use profiler::script::{self, Host, Main, Settings};
 use profiler::task::Tasks;
@@ -150,7 +150,7 @@ fn execute(case: &Case, root: &Path, machine: &Arc<Machine>) -> Ended {
 /// Follows `profiler run`.
 fn run(case: &Case, root: &Path, machine: &Arc<Machine>, told: &Arc<Mutex<Told>>) -> Result<Value, Fault> {
     let main = Main::open(&root.join("../simulated.rhai"))?;
-    let plan = Plan {
+    let plan = RunPlan {
         script: Script {
             name: "simulated".into(),
             path: "simulated.rhai".into(),
@@ -158,7 +158,7 @@ fn run(case: &Case, root: &Path, machine: &Arc<Machine>, told: &Arc<Mutex<Told>>
         },
         text: main.source.text.to_string(),
         seed: Some(case.seed),
-        ..Plan::default()
+        ..RunPlan::default()
     };
     let out = root.join("out");
     let (run, warnings) = match out.join("manifest.json").exists() {

@@ -7,7 +7,8 @@ use roxmltree::Document;
 
 use super::layout::options;
 use super::{
-    Axis, AxisScale, Bar, Colour, Layer, Marks, Panel, Plot, Scale, Shape, Span, Width, css, file, panel, png, svg,
+    Axis, AxisScale, Bar, Colour, Layer, MarkerShape, Marks, Panel, Plot, Scale, Span, Width, css, file, panel, png,
+    svg,
 };
 use crate::fmt::Unit;
 
@@ -96,7 +97,12 @@ fn an_axis_label_that_repeats_the_title_is_omitted() {
     let panel = |title: &str| Panel {
         title: title.to_owned(),
         x: Axis::new("power", Unit::Watts),
-        layers: vec![Layer::dots("", [(1.0, 1.0), (2.0, 3.0)], Colour::Quiet, Shape::Circle)],
+        layers: vec![Layer::dots(
+            "",
+            [(1.0, 1.0), (2.0, 3.0)],
+            Colour::Quiet,
+            MarkerShape::Circle,
+        )],
         ..Panel::default()
     };
     let about = |title: &str| {
@@ -249,7 +255,7 @@ fn a_file_has_title_warning_caption_and_description() {
     assert!(said.last().unwrap().starts_with("Each dot is a probe."));
     let document = Document::parse(&text).unwrap();
     let description = document.descendants().find(|node| node.has_tag_name("desc")).unwrap();
-    assert_eq!(description.text(), Some(plot.words.as_str()));
+    assert_eq!(description.text(), Some(plot.alt.as_str()));
     assert!(!file(&plot, false).contains("SIMULATED"));
     // On a page, title and caption are outside of the drawing.
     assert!(!texts(&svg(&plot, Width::Wide).svg).contains(&plot.title));
@@ -294,7 +300,7 @@ fn odd_values_are_drawn_somewhere() {
             ..Bar::default()
         });
         let layers = vec![
-            Layer::dots("dots", points.clone(), Colour::Fits, Shape::Star),
+            Layer::dots("dots", points.clone(), Colour::Fits, MarkerShape::Star),
             Layer::bars("bars", bars, Colour::Fits).dashed(true),
         ];
         let panel = Panel {

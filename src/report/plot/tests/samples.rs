@@ -11,7 +11,7 @@ fn plot(name: &str, title: &str, panels: Vec<Panel>) -> Plot {
     Plot {
         name: name.into(),
         title: title.into(),
-        words: format!("{title}, told in words."),
+        alt: format!("{title}, told in words."),
         caption: "Each dot is a probe. What lies between proven points and the predicted limit is open.".into(),
         panels,
         ..Plot::default()
@@ -77,10 +77,15 @@ fn boundary_panel(limit: f64, scale: Scale) -> Panel {
             area("proven to fail", above, Colour::Fails),
             area("predicted to fit", predicted, Colour::Predicted).dashed(true),
             line("predicted limit", edge.clone(), Colour::Predicted).dashed(true),
-            Layer::dots("fits", fits, Colour::Fits, Shape::Circle),
-            Layer::dots("out of memory", fails, Colour::Fails, Shape::Cross),
-            Layer::dots("no answer", [(5000.0, 3500.0)], Colour::Open, Shape::Ring),
-            Layer::dots("recommended", [(4096.0, 1024.0)], Colour::Recommended, Shape::Star),
+            Layer::dots("fits", fits, Colour::Fits, MarkerShape::Circle),
+            Layer::dots("out of memory", fails, Colour::Fails, MarkerShape::Cross),
+            Layer::dots("no answer", [(5000.0, 3500.0)], Colour::Open, MarkerShape::Ring),
+            Layer::dots(
+                "recommended",
+                [(4096.0, 1024.0)],
+                Colour::Recommended,
+                MarkerShape::Star,
+            ),
         ],
         ..Panel::default()
     }
@@ -201,13 +206,13 @@ pub(super) fn load() -> Plot {
         ]
     };
     let throughput = levels().map(|level| (level, 1900.0 * level / (level + 30.0)));
-    let mut above = vec![line("output", throughput, Colour::Series(0)).with_markers(Shape::Circle)];
+    let mut above = vec![line("output", throughput, Colour::Series(0)).with_markers(MarkerShape::Circle)];
     above.extend(rules("knee", "preemption from here"));
     let fan = levels().map(|level| (level, latency(level), 2.4 * latency(level)));
     let mut below = vec![
         ribbon("p50 to p99", fan, Colour::Series(1)),
-        line("p50 time to first token", curve(1.0), Colour::Series(1)).with_markers(Shape::Circle),
-        line("p99 time to first token", curve(2.4), Colour::Series(5)).with_markers(Shape::Circle),
+        line("p50 time to first token", curve(1.0), Colour::Series(1)).with_markers(MarkerShape::Circle),
+        line("p99 time to first token", curve(2.4), Colour::Series(5)).with_markers(MarkerShape::Circle),
         Layer::horizontal_rule("goal: 1 s", 1000.0, Colour::Limit).dashed(true),
     ];
     below.extend(rules("", ""));
@@ -226,7 +231,7 @@ pub(super) fn load() -> Plot {
 
 fn heat_map() -> Plot {
     let levels = [128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0];
-    let cell = |x: &[f64], y: &[f64]| Cell {
+    let cell = |x: &[f64], y: &[f64]| HeatCell {
         x: (x[0], x[1]),
         y: (y[0], y[1]),
         value: 4000.0 / (1.0 + x[0] / 900.0) / (1.0 + y[0] / 3000.0),
@@ -273,10 +278,10 @@ pub(super) fn rows() -> Plot {
         x: axis("input length", Unit::Tokens, Scale::Linear).with_range((0.0, 4096.0)),
         y: Axis::categories(["fits", "fails", &"not tested, predicted to fail ".repeat(4)].map(str::to_owned)),
         layers: vec![
-            Layer::dots("fits", [(512.0, 0.0)], Colour::Fits, Shape::Circle),
-            Layer::dots("fails", [(4096.0, 1.0)], Colour::Fails, Shape::Cross),
-            Layer::dots("not tested", [(0.0, 2.0)], Colour::Fails, Shape::Square),
-            Layer::dots("inconclusive", [(2048.0, 2.0)], Colour::Open, Shape::Triangle),
+            Layer::dots("fits", [(512.0, 0.0)], Colour::Fits, MarkerShape::Circle),
+            Layer::dots("fails", [(4096.0, 1.0)], Colour::Fails, MarkerShape::Cross),
+            Layer::dots("not tested", [(0.0, 2.0)], Colour::Fails, MarkerShape::Square),
+            Layer::dots("inconclusive", [(2048.0, 2.0)], Colour::Open, MarkerShape::Triangle),
         ],
         notes: vec![((4096.0, 1.0), "4,096".into()), ((0.0, 2.0), "not tested".into())],
         ..Panel::default()
@@ -347,7 +352,7 @@ pub(super) fn hostile() -> Plot {
         },
         y: axis(&name, Unit::Bytes, Scale::Linear),
         layers: [
-            Layer::dots(name.clone(), points, Colour::Fits, Shape::Diamond),
+            Layer::dots(name.clone(), points, Colour::Fits, MarkerShape::Diamond),
             Layer::horizontal_rule(name.clone(), 3.0, Colour::Limit),
             Layer::vertical_rule(name.clone(), 1.0, Colour::Limit),
             self::spans((0..6).map(span).collect()),
@@ -375,8 +380,8 @@ pub(super) fn many() -> Plot {
         x: axis("input length", Unit::Tokens, Scale::Linear),
         y: axis("output length", Unit::Tokens, Scale::Linear),
         layers: vec![
-            Layer::dots("fits", fits, Colour::Fits, Shape::Circle),
-            Layer::dots("out of memory", fails, Colour::Fails, Shape::Cross),
+            Layer::dots("fits", fits, Colour::Fits, MarkerShape::Circle),
+            Layer::dots("out of memory", fails, Colour::Fails, MarkerShape::Cross),
         ],
         ..Panel::default()
     };
@@ -387,7 +392,7 @@ pub(super) fn one() -> Plot {
     let panel = Panel {
         x: axis("input length", Unit::Tokens, Scale::Log),
         y: axis("output length", Unit::Tokens, Scale::Log),
-        layers: vec![Layer::dots("fits", [(512.0, 128.0)], Colour::Fits, Shape::Circle)],
+        layers: vec![Layer::dots("fits", [(512.0, 128.0)], Colour::Fits, MarkerShape::Circle)],
         ..Panel::default()
     };
     plot("one", "One probe", vec![panel])

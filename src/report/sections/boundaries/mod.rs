@@ -75,7 +75,7 @@ fn plot(context: &FigureContext, projection: &Projection, name: &str) -> Result<
     Ok(Plot {
         name: name.to_owned(),
         title: projection.title(),
-        words: alt_text(context),
+        alt: alt_text(context),
         caption: caption(
             context.boundary,
             projection,
@@ -217,7 +217,7 @@ fn caveats(boundary: &Boundary, limit: bool) -> Result<Vec<String>> {
     }
     let unclear = boundary
         .records()
-        .filter(|(_, record)| ProbeClass::of(record) == ProbeClass::Unclear)
+        .filter(|(_, record)| ProbeClass::from_record(record) == ProbeClass::Unclear)
         .count();
     if unclear > 0 {
         lines.push(format!("inconclusive: {}", Count(unclear, "point")));
@@ -385,7 +385,7 @@ mod tests {
     use super::*;
     use crate::answer::evidence::NOT_SENT;
     use crate::boundary::{JsonText, Options, Point};
-    use crate::report::plot::{Colour, Layer, Marks, Panel, Shape};
+    use crate::report::plot::{Colour, Layer, MarkerShape, Marks, Panel};
     use crate::report::{Page, text};
     use crate::run::RecordedBoundary;
 
@@ -413,7 +413,7 @@ mod tests {
         areas.collect()
     }
 
-    fn dots(panel: &Panel) -> Vec<(Shape, Vec<(f64, f64)>)> {
+    fn dots(panel: &Panel) -> Vec<(MarkerShape, Vec<(f64, f64)>)> {
         let dots = panel.layers.iter().filter_map(|layer| match &layer.marks {
             Marks::Dots { points, shape } => Some((*shape, points.clone())),
             _ => None,
@@ -456,15 +456,18 @@ mod tests {
             assert!(shown.contains(&colour), "{colour:?} of {shown:?}");
         }
         let marks = dots(panel);
-        assert!(marks.contains(&(Shape::Circle, vec![(40.0, 40.0)])), "{marks:?}");
-        assert!(marks.contains(&(Shape::Cross, vec![(60.0, 60.0)])), "{marks:?}");
-        assert!(marks.contains(&(Shape::Triangle, vec![(50.0, 50.0)])), "{marks:?}");
-        assert!(marks.contains(&(Shape::Diamond, vec![(5.0, 95.0)])), "{marks:?}");
+        assert!(marks.contains(&(MarkerShape::Circle, vec![(40.0, 40.0)])), "{marks:?}");
+        assert!(marks.contains(&(MarkerShape::Cross, vec![(60.0, 60.0)])), "{marks:?}");
         assert!(
-            marks.contains(&(Shape::Ring, vec![(40.0, 40.0)])),
+            marks.contains(&(MarkerShape::Triangle, vec![(50.0, 50.0)])),
+            "{marks:?}"
+        );
+        assert!(marks.contains(&(MarkerShape::Diamond, vec![(5.0, 95.0)])), "{marks:?}");
+        assert!(
+            marks.contains(&(MarkerShape::Ring, vec![(40.0, 40.0)])),
             "the largest confirmed: {marks:?}"
         );
-        assert!(marks.contains(&(Shape::Star, vec![(38.0, 38.0)])), "{marks:?}");
+        assert!(marks.contains(&(MarkerShape::Star, vec![(38.0, 38.0)])), "{marks:?}");
         assert_eq!(
             panel.spots.columns,
             [
@@ -499,9 +502,9 @@ mod tests {
             "Recommended is input=38 output=38; the largest confirmed is input=40 output=40.",
             "At input=60 output=60 the engine ran out of GPU memory (cuda): “CUDA out of memory. Tried to allocate 2.00 GiB”.",
         ] {
-            assert!(plot.words.contains(expected), "{expected}\n{}", plot.words);
+            assert!(plot.alt.contains(expected), "{expected}\n{}", plot.alt);
         }
-        assert!(!plot.words.contains("redicted"), "{}", plot.words);
+        assert!(!plot.alt.contains("redicted"), "{}", plot.alt);
     }
 
     /// A point that was not sent, and cells that no hypothesis admits, are never shown as confirmed or failed.
@@ -523,7 +526,7 @@ mod tests {
                 "{wanted}: {panel:?}"
             );
         }
-        assert!(dots(panel).contains(&(Shape::Cross, vec![(7.0, 1.0)])));
+        assert!(dots(panel).contains(&(MarkerShape::Cross, vec![(7.0, 1.0)])));
         let found = RecordedBoundary {
             described: json!({ "axes": axes, "options": Options::default() }),
             points: answers
@@ -561,7 +564,7 @@ mod tests {
             [Colour::Fits, Colour::Fails],
             "nothing is open between 29 and 30"
         );
-        assert!(dots(panel).contains(&(Shape::Cross, vec![(30.0, 1.0)])));
+        assert!(dots(panel).contains(&(MarkerShape::Cross, vec![(30.0, 1.0)])));
         assert!(
             plot.caption.contains("All of it at input=2000, output=128."),
             "{}",
@@ -596,7 +599,7 @@ mod tests {
         let stars = plot
             .panels
             .iter()
-            .filter(|panel| dots(panel).iter().any(|(shape, _)| *shape == Shape::Star));
+            .filter(|panel| dots(panel).iter().any(|(shape, _)| *shape == MarkerShape::Star));
         assert_eq!(stars.count(), 1);
         assert!(
             plot.caption
@@ -680,7 +683,10 @@ mod tests {
         assert_eq!(panel.spots.spots.len(), 3);
         assert_eq!(
             dots(panel),
-            [(Shape::Circle, vec![(50.0, 50.0)]), (Shape::Cross, vec![(50.0, 50.0)])]
+            [
+                (MarkerShape::Circle, vec![(50.0, 50.0)]),
+                (MarkerShape::Cross, vec![(50.0, 50.0)])
+            ]
         );
     }
 
@@ -720,7 +726,7 @@ mod tests {
             let sections = sections(&source, &mut missing);
             assert_eq!((sections.len(), missing.len()), (1, 0), "{name}: {missing:?}");
             assert_eq!(sections[0].plots()[0].title, title);
-            let text = &sections[0].plots()[0].words;
+            let text = &sections[0].plots()[0].alt;
             assert!(text.contains(expected), "{name}: {text}");
             let points: Vec<Point> = found.boundaries[0]
                 .points

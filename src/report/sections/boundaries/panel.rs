@@ -12,31 +12,31 @@ use crate::boundary::{self, Boundary, Outlines, Point, Regions, Scalar};
 use crate::fault::Result;
 use crate::fmt::Unit;
 use crate::report::picture::{Projection, RULED_OUT, beyond};
-use crate::report::plot::{Axis, Colour, Layer, Marks, Panel, Shape, TooltipPoint, Tooltips};
+use crate::report::plot::{Axis, Colour, Layer, MarkerShape, Marks, Panel, TooltipPoint, Tooltips};
 
 /// The class of a probe, its row on a strip, and its name, colour and marker in a plane.
-type Row = (ProbeClass, &'static str, &'static str, Colour, Shape);
+type Row = (ProbeClass, &'static str, &'static str, Colour, MarkerShape);
 
 /// The rows of a strip from bottom to top.
 const ROWS: [Row; 5] = {
     use ProbeClass::{Clipped, Fails, Fits, NotSent, Unclear};
     [
-        (Fits, "fits", "probe that fits", Colour::Fits, Shape::Circle),
-        (Fails, "fails", "probe that fails", Colour::Fails, Shape::Cross),
-        (NotSent, "not sent", NOT_SENT, Colour::Quiet, Shape::Square),
+        (Fits, "fits", "probe that fits", Colour::Fits, MarkerShape::Circle),
+        (Fails, "fails", "probe that fails", Colour::Fails, MarkerShape::Cross),
+        (NotSent, "not sent", NOT_SENT, Colour::Quiet, MarkerShape::Square),
         (
             Clipped,
             "length limit",
             "refused for its length",
             Colour::Quiet,
-            Shape::Diamond,
+            MarkerShape::Diamond,
         ),
         (
             Unclear,
             "inconclusive",
             "inconclusive probe",
             Colour::Open,
-            Shape::Triangle,
+            MarkerShape::Triangle,
         ),
     ]
 };
@@ -105,13 +105,13 @@ impl FigureContext<'_> {
         layers.extend(marks(probes, place));
         // The safe and the recommended point, if they lie on this cut.
         let on_this_cut = |point: &Point| slider.is_none_or(|(axis, at)| axis.of(point) == Some(at.as_f64()));
-        let mut mark = |name: &str, point: &Point, shape: Shape| {
+        let mut mark = |name: &str, point: &Point, shape: MarkerShape| {
             let at = place(point, ProbeClass::Fits).filter(|_| on_this_cut(point));
             layers.extend(at.map(|at| Layer::dots(name, [at], Colour::Recommended, shape)));
         };
         if let Some(advice) = self.advice {
-            mark("largest confirmed", &advice.safe, Shape::Ring);
-            mark("recommended", &advice.recommended, Shape::Star);
+            mark("largest confirmed", &advice.safe, MarkerShape::Ring);
+            mark("recommended", &advice.recommended, MarkerShape::Star);
         }
         let title = slider.map_or_else(String::new, |(axis, value)| format!("{}={value}", axis.name()));
         let x = plot_axis(projection.x).with_range(across);

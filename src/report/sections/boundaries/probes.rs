@@ -46,7 +46,7 @@ impl Probes {
         let (mut rows, mut places) = (Vec::new(), Vec::new());
         for (index, (point, record)) in boundary.records().enumerate() {
             let answer = answers.get(index).map_or(Value::Null, |(_, answer)| answer.value());
-            let class = ProbeClass::of(record);
+            let class = ProbeClass::from_record(record);
             let mut entries = vec![Entry::Number((index + 1) as f64)];
             entries.extend(axes.iter().map(|axis| axis.of(&point).into()));
             entries.push(verdict_text(record.verdict, class).into());

@@ -15,7 +15,7 @@ use crate::fmt::{Unit, list, ms, number};
 use crate::load::engine_side::Onset;
 use crate::report::document::Section;
 use crate::report::document::sentence;
-use crate::report::plot::{Axis, Colour, Entry, Layer, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips};
+use crate::report::plot::{Axis, Colour, Entry, Layer, MarkerShape, Panel, Plot, Scale, Sheet, TooltipPoint, Tooltips};
 use crate::report::sections::source::{Source, numbered};
 use crate::run::RecordedRun;
 
@@ -205,7 +205,11 @@ const LATENCIES: [(&str, &str); 3] = [
 ];
 
 /// The statistics of a latency that are drawn for a single sweep, with their markers.
-const STATISTICS: [(&str, Shape); 3] = [("median", Shape::Circle), ("p90", Shape::Ring), ("p99", Shape::Cross)];
+const STATISTICS: [(&str, MarkerShape); 3] = [
+    ("median", MarkerShape::Circle),
+    ("p90", MarkerShape::Ring),
+    ("p99", MarkerShape::Cross),
+];
 
 /// The metrics of a tooltip, which has little room.
 const TOOLTIP: &str = "failed request_throughput output_throughput median_ttft_ms p99_ttft_ms median_tpot_ms p99_tpot_ms \
@@ -231,7 +235,7 @@ fn curves_plot(sweeps: &[&Sweep], name: String, title: String, words: String) ->
     if sweeps.iter().any(|sweep| sweep.axis == SweepAxis::Rate) {
         caption += " Times count from when a request was sent.";
     }
-    Plot::new(name, title, throughput.into_iter().chain(latencies)).with_words(words, caption)
+    Plot::new(name, title, throughput.into_iter().chain(latencies)).with_alt(words, caption)
 }
 
 /// A panel with a line for each metric of each sweep; none if nothing is known.
@@ -262,7 +266,11 @@ fn panel(sweeps: &[&Sweep], title: &str, unit: Unit, metrics: &[String]) -> Opti
             } else {
                 index + at
             };
-            let marker = if single { STATISTICS[at].1 } else { Shape::series(index) };
+            let marker = if single {
+                STATISTICS[at].1
+            } else {
+                MarkerShape::series(index)
+            };
             let line = Layer::line(name, points, Colour::Series(series));
             layers.push(line.with_markers(marker).dashed(at > 0));
         }
@@ -342,7 +350,7 @@ fn finding_marks(sweep: &Sweep, named: bool) -> Vec<Layer> {
 
 /// Diamonds at these saturation points; none if there are none.
 fn knee_marks(points: Vec<(f64, f64)>) -> Option<Layer> {
-    (!points.is_empty()).then(|| Layer::dots("saturation point", points, Colour::Recommended, Shape::Diamond))
+    (!points.is_empty()).then(|| Layer::dots("saturation point", points, Colour::Recommended, MarkerShape::Diamond))
 }
 
 /// Throughput against latency, of one sweep or several; none if no sweep has two levels with both values.
@@ -358,7 +366,7 @@ fn tradeoff(sweeps: &[&Sweep], name: String, words: String) -> Option<Plot> {
     let caption = format!(
         "Each mark is a level, labelled with its {level}. Up is more throughput, left is lower latency for each user."
     );
-    let plot = Plot::new(name, "Throughput against latency", panels).with_words(words, caption);
+    let plot = Plot::new(name, "Throughput against latency", panels).with_alt(words, caption);
     (!plot.panels.is_empty()).then_some(plot)
 }
 
@@ -372,7 +380,9 @@ fn tradeoff_panel(sweeps: &[&Sweep], label: &str, latency: &str) -> Option<Panel
             continue;
         }
         let points = own.iter().map(|((x, y), _)| (*x, Some(*y)));
-        layers.push(Layer::line(sweep.name.clone(), points, Colour::Series(index)).with_markers(Shape::series(index)));
+        layers.push(
+            Layer::line(sweep.name.clone(), points, Colour::Series(index)).with_markers(MarkerShape::series(index)),
+        );
         notes.extend(own);
         knees.extend(sweep.knee().and_then(place));
     }

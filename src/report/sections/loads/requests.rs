@@ -10,7 +10,7 @@ use super::sweep::{Sweep, SweepAxis, SweepLevel};
 use crate::fault::Result;
 use crate::fmt::{Unit, list, ms, number, tenths};
 use crate::load::LoadAnswer;
-use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, Scale, Shape};
+use crate::report::plot::{Axis, Colour, Layer, MarkerShape, Panel, Plot, Scale};
 use crate::run::{Folder, read_line};
 
 /// Approximate maximum number of points of a distribution, and the number of points at each end that are always drawn,
@@ -178,7 +178,7 @@ fn distribution_plot(loads: &[(String, Requests)], name: String) -> Option<Plot>
         })
         .collect();
     let caption = "Where a curve is at 50 %, half of the requests took at most that long.";
-    let plot = Plot::new(name, "Latency distributions", panels).with_words(slowest_requests.join(" "), caption);
+    let plot = Plot::new(name, "Latency distributions", panels).with_alt(slowest_requests.join(" "), caption);
     (!plot.panels.is_empty()).then_some(plot)
 }
 
@@ -348,7 +348,7 @@ impl Timeline {
         (!layers.is_empty()).then(|| Panel::new(title, x, y, layers))
     }
 
-    fn words(&self, failed: usize) -> String {
+    fn alt_text(&self, failed: usize) -> String {
         let running = |most| format!("at most {} requests ran concurrently", number(most));
         let used = |share| format!("the KV cache was used to {} % at the peak", tenths(100.0 * share));
         let mut parts: Vec<String> = [
@@ -395,11 +395,11 @@ fn timeline_plot(timeline: &Timeline, failed: &[f64], what: &str, name: String) 
             .iter()
             .step_by(failed.len().div_ceil(MAX_MARKS))
             .map(|at| (*at, 0.0));
-        let layer = Layer::dots("failed", marks, Colour::Limit, Shape::Cross);
+        let layer = Layer::dots("failed", marks, Colour::Limit, MarkerShape::Cross);
         panels.first_mut()?.layers.push(layer);
     }
     let title = format!("Requests and KV cache over time: {what}");
-    let plot = Plot::new(name, title, panels).with_words(timeline.words(failed.len()), "");
+    let plot = Plot::new(name, title, panels).with_alt(timeline.alt_text(failed.len()), "");
     (!plot.panels.is_empty()).then_some(plot)
 }
 
@@ -560,7 +560,7 @@ mod tests {
         let found = timeline_plot(&timeline(4), &[0.15], "8 at once", "time".into()).unwrap();
         let titles: Vec<&str> = found.panels.iter().map(|panel| panel.title.as_str()).collect();
         assert_eq!(titles, ["requests", "KV cache used", "output"]);
-        assert!(found.words.contains("1 requests failed"), "{}", found.words);
+        assert!(found.alt.contains("1 requests failed"), "{}", found.alt);
         assert!(
             timeline_plot(&timeline(1), &[], "", String::new()).is_none(),
             "one row is no time"

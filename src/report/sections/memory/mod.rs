@@ -14,13 +14,13 @@ use crate::fmt::{Gib, Unit, gib_number, rounded, slug};
 use crate::report::document::Section;
 use crate::report::document::wrapped;
 use crate::report::plot::{
-    Axis, Colour, Entry, Layer, Marks, Panel, Plot, Shape, Sheet, Span, TooltipPoint, Tooltips, max_per_column,
+    Axis, Colour, Entry, Layer, MarkerShape, Marks, Panel, Plot, Sheet, Span, TooltipPoint, Tooltips, max_per_column,
     reduced, sparkline,
 };
 use crate::report::sections::source::Source;
 use crate::report::{Block, Bytes, Clock, Count, Page};
 use crate::run::{Folder, Measurement, RecordedRun};
-use crate::telemetry::{DeviceActivity, Phase, Row};
+use crate::telemetry::{DeviceActivity, Phase, SeriesRow};
 use start::{Start, seconds, verdict};
 
 /// Maximum number of columns of all lines together. It keeps the page small for any number of starts and GPUs.
@@ -39,15 +39,15 @@ const MAX_MARKS: usize = 300;
 type Is = fn(&Measurement) -> bool;
 
 /// The kinds of measurements, with name and marker. Each measurement is marked at its memory peak.
-const MEASUREMENTS: [(&str, Colour, Shape, Is); 4] = [
-    ("load", Colour::Quiet, Shape::Diamond, |one| one.verdict.is_none()),
-    ("inconclusive probe", Colour::Open, Shape::Triangle, |one| {
+const MEASUREMENTS: [(&str, Colour, MarkerShape, Is); 4] = [
+    ("load", Colour::Quiet, MarkerShape::Diamond, |one| one.verdict.is_none()),
+    ("inconclusive probe", Colour::Open, MarkerShape::Triangle, |one| {
         !one.fails && one.verdict.as_deref().is_some_and(|verdict| verdict != "ok")
     }),
-    ("probe that fits", Colour::Fits, Shape::Circle, |one| {
+    ("probe that fits", Colour::Fits, MarkerShape::Circle, |one| {
         !one.fails && one.verdict.as_deref() == Some("ok")
     }),
-    ("probe that fails", Colour::Fails, Shape::Cross, |one| one.fails),
+    ("probe that fails", Colour::Fails, MarkerShape::Cross, |one| one.fails),
 ];
 
 /// Pauses between requests shorter than this share of a chart are not drawn.
@@ -159,7 +159,7 @@ fn plot(start: &Start, columns: usize) -> Plot {
         .chain([sampling_text(start)]);
     let name = format!("memory-{}", slug(&start.name));
     let panels = panels.into_iter().chain(activity(start, columns));
-    Plot::new(name, title, panels).with_words(words.collect::<Vec<_>>().join(" "), sampling_problems(start))
+    Plot::new(name, title, panels).with_alt(words.collect::<Vec<_>>().join(" "), sampling_problems(start))
 }
 
 /// Power and utilisation of the devices that report them.
@@ -248,7 +248,7 @@ fn panel(start: &Start, title: String, devices: &[usize], columns: usize) -> Pan
 }
 
 /// Memory in use on a device. A sample holds until the next one, unless that is too far away.
-fn curve(rows: &[Row], device: usize, end: f64) -> Vec<(f64, Option<f64>)> {
+fn curve(rows: &[SeriesRow], device: usize, end: f64) -> Vec<(f64, Option<f64>)> {
     let samples: u64 = rows.iter().map(|row| row.looks).sum();
     // Far more than the sampling period, and wide enough to be seen.
     let max_gap = (20.0 * end / samples.max(1) as f64).max(end / 200.0).max(0.5);
@@ -280,7 +280,7 @@ fn phase_name(phase: Phase) -> &'static str {
 }
 
 /// The phases as spans. Pauses between requests that are too short to be seen are merged into the phase before them.
-fn spans(rows: &[Row]) -> Vec<Span> {
+fn spans(rows: &[SeriesRow]) -> Vec<Span> {
     let end = rows.last().map_or(0, |row| row.to);
     let shortest = seconds(end) * MIN_SHARE;
     // A sample holds until the next one.
@@ -366,7 +366,7 @@ fn peak_during(start: &Start, devices: &[usize], measurement: &Measurement) -> O
     let begin = rows.partition_point(|row| seconds(row.from) <= from).saturating_sub(1);
     let end = rows.partition_point(|row| seconds(row.from) <= to).max(begin + 1);
     let during = rows.get(begin..end)?;
-    let used = |row: &Row| devices.iter().map(|&device| row.used[device]).max();
+    let used = |row: &SeriesRow| devices.iter().map(|&device| row.used[device]).max();
     let bytes = during.iter().filter_map(used).max()?;
     let row = during.iter().find(|row| used(row) == Some(bytes))?;
     Some((seconds(row.from).max(from), bytes))
@@ -495,7 +495,7 @@ fn starts_sheet(starts: &[Start]) -> Sheet {
             ("failed", (failed.count() as f64).into()),
         ]
     });
-    Sheet::of(rows).titled("All starts")
+    Sheet::from_rows(rows).titled("All starts")
 }
 
 /// Memory by stage of all engines; `None` if no memory was recorded. An engine on several GPUs gets another row with
@@ -552,7 +552,7 @@ pub fn memory(folder: &Folder, found: &RecordedRun, page: Page) -> Option<Block>
                 &format!("{label}: peak {}{of_total}, in {took}", Bytes(peak)),
                 page.width,
             ));
-            let share = |row: &Row| (seconds(row.from), row.used[index] as f64 / peak.max(1) as f64);
+            let share = |row: &SeriesRow| (seconds(row.from), row.used[index] as f64 / peak.max(1) as f64);
             let shares: Vec<(f64, f64)> = rows.iter().map(share).collect();
             let heights = max_per_column(&shares, start.end(), columns);
             lines.push(format!("  {}", sparkline(&heights, page)));
@@ -579,7 +579,7 @@ mod tests {
     use super::{Section, spans, stages_sheet, starts_to_draw};
     use crate::report::plot::{Entry, Marks, Plot, Sheet, Span};
     use crate::run::{EngineSession, RecordedRun};
-    use crate::telemetry::{Phase, Row};
+    use crate::telemetry::{Phase, SeriesRow};
 
     fn runs() -> PathBuf {
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/runs")
@@ -618,7 +618,7 @@ mod tests {
             "(at 54.7 s, warm-up)",
             "12320 samples, 200 per second",
         ] {
-            assert!(plot.words.contains(expected), "{expected}: {}", plot.words);
+            assert!(plot.alt.contains(expected), "{expected}: {}", plot.alt);
         }
         assert!(
             plot.caption.starts_with("Samples of memory skipped: 32"),
@@ -718,9 +718,9 @@ mod tests {
         );
         let plot = memory(&torn).plots()[0];
         assert!(
-            plot.words.contains("NVIDIA H200"),
+            plot.alt.contains("NVIDIA H200"),
             "the manifest knows the device too: {}",
-            plot.words
+            plot.alt
         );
     }
 
@@ -785,7 +785,7 @@ mod tests {
 
     #[test]
     fn pauses_too_short_to_be_seen_are_merged() {
-        let row = |from: u64, to: u64, phase| Row {
+        let row = |from: u64, to: u64, phase| SeriesRow {
             from: from * 1_000_000,
             to: to * 1_000_000,
             phase,

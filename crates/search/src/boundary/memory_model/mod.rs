@@ -20,7 +20,7 @@ use crate::names;
 /// A point that fitted, and its peak memory.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sample {
+pub struct PeakSample {
     /// The point, with any of `input`, `output` and `concurrency`.
     pub point: Point,
     /// Bytes in use at the peak.
@@ -122,7 +122,7 @@ impl MemoryModel {
     /// # Errors
     ///
     /// Fails if no model can be fitted to these samples; the error says why.
-    pub fn fit(samples: &[Sample], prior: &Prior) -> Result<Self, FitError> {
+    pub fn fit(samples: &[PeakSample], prior: &Prior) -> Result<Self, FitError> {
         fit(samples, prior)
     }
 
@@ -283,7 +283,7 @@ struct Candidate {
     used: usize,
 }
 
-fn fit(samples: &[Sample], prior: &Prior) -> Result<MemoryModel, FitError> {
+fn fit(samples: &[PeakSample], prior: &Prior) -> Result<MemoryModel, FitError> {
     let block = prior.block.max(1.0);
     let mut rows = Vec::with_capacity(samples.len());
     for sample in samples {

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{FitError, Form, MemoryModel, Prior, Sample};
+use super::{FitError, Form, MemoryModel, PeakSample, Prior};
 use crate::boundary::Point;
 
 const MIB: f64 = 1_048_576.0;
@@ -36,8 +36,8 @@ fn corners(most: i64) -> Vec<Point> {
     points
 }
 
-fn sampled(points: &[Point], peak: impl Fn(&Point) -> f64) -> Vec<Sample> {
-    let sample = |point: &Point| Sample {
+fn sampled(points: &[Point], peak: impl Fn(&Point) -> f64) -> Vec<PeakSample> {
+    let sample = |point: &Point| PeakSample {
         point: point.clone(),
         peak: peak(point),
         at_most: false,
@@ -90,9 +90,9 @@ fn the_interval_covers_what_was_not_seen() {
             let normal: f64 = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
             phases(at, 4e9, 65_536.0, 120_000.0) + 16.0 * MIB * normal
         };
-        let samples: Vec<Sample> = corners(16_384)
+        let samples: Vec<PeakSample> = corners(16_384)
             .iter()
-            .map(|at| Sample {
+            .map(|at| PeakSample {
                 point: at.clone(),
                 peak: noisy(at),
                 at_most: false,
@@ -131,7 +131,7 @@ fn the_architecture_bounds_the_model_from_below() {
 
 #[test]
 fn constant_few_or_inconsistent_peaks_give_no_model() {
-    let fit = |samples: &[Sample]| MemoryModel::fit(samples, &Prior::default());
+    let fit = |samples: &[PeakSample]| MemoryModel::fit(samples, &Prior::default());
     assert_eq!(
         fit(&sampled(&corners(16_384), |_| 2e10)).unwrap_err(),
         FitError::ConstantPeaks
@@ -156,7 +156,7 @@ fn constant_few_or_inconsistent_peaks_give_no_model() {
 fn memory_in_use_before_makes_a_peak_an_upper_bound() {
     let mut samples = sampled(&corners(16_384), |at| phases(at, 4e9, 65_536.0, 120_000.0));
     let most = samples.iter().map(|sample| sample.peak).fold(0.0, f64::max);
-    samples.push(Sample {
+    samples.push(PeakSample {
         point: point(200, 200, 1),
         peak: most,
         at_most: true,
@@ -190,12 +190,12 @@ fn held_out(choose: impl Fn(i64, i64, i64) -> bool) -> (usize, usize, usize, f64
     let chosen = |at: &Point| choose(of(at, "input"), of(at, "output"), of(at, "concurrency"));
     let (fitted, others): (Vec<_>, Vec<_>) = measured().into_iter().partition(|(at, ..)| chosen(at));
     assert!(fitted.iter().all(|(.., ok)| *ok));
-    let sample = |(at, peak, _): &(Point, f64, bool)| Sample {
+    let sample = |(at, peak, _): &(Point, f64, bool)| PeakSample {
         point: at.clone(),
         peak: *peak,
         at_most: false,
     };
-    let samples: Vec<Sample> = fitted.iter().map(sample).collect();
+    let samples: Vec<PeakSample> = fitted.iter().map(sample).collect();
     let prior = Prior {
         weights: 2_208_436_224.0,
         kv_bytes_per_token: 32_768.0,
