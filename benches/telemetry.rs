@@ -95,7 +95,7 @@ fn main() {
     println!("|---|---|");
     row("looked at", &what);
     row("seconds, looks a second", &format!("{elapsed:.1}, {hz}"));
-    row("looks due", &due.to_string());
+    row("samples due", &due.to_string());
     row(
         "on time within 0.5 ms",
         &format!("{:.3} %", (health.taken - health.late) as f64 * 100.0 / due as f64),
@@ -115,7 +115,7 @@ fn main() {
     }
     row("memory query: p50, p99, highest, µs", &quantiles(&quick));
     row(
-        "looks at processes and power",
+        "samples at processes and power",
         &format!("{} ({SLOW_HZ} a second)", health.beside),
     );
     row("such a look: p50, p99, highest, µs", &quantiles(&whole));

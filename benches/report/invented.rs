@@ -94,7 +94,7 @@ fn journal(run: &Path, points: usize, random: &mut ChaCha8Rng) {
 /// All samples differ, so none are merged. This gives the largest file that such a run can leave.
 fn series(run: &Path, seconds: u64, random: &mut ChaCha8Rng) {
     let mut file = BufWriter::new(File::create(run.join("memory/engine-1.csv")).unwrap());
-    write!(file, "from_s,to_s,phase,looks,total").unwrap();
+    write!(file, "from_s,to_s,phase,samples,total").unwrap();
     for index in 0..GPUS {
         write!(file, ",{}", device(index)).unwrap();
     }

@@ -169,7 +169,7 @@ mod tests {
             "issued": 20, "completed": 18, "failed": 2, "output_throughput": 202.5,
             "ttft_ms": { "n": 18, "mean": 20.0, "median": 19.0, "std": null, "p90": null, "p95": null, "p99": null, "p99_9": null, "ci": {} },
             "kv_usage": { "mean": 0.4, "max": 0.5, "growth": null, "grows": true }, "waiting": "not a gauge", "seed": "x",
-            "timeline": { "file": "loads/1-timeline.csv", "hz": 10.0, "looks": 3, "missed": 0 },
+            "timeline": { "file": "loads/1-timeline.csv", "hz": 10.0, "samples": 3, "missed": 0 },
             "warnings": [{ "code": "", "message": "slow client", "value": null }],
         }));
         assert_eq!((load.stats.issued, load.stats.failed), (20, 2));

@@ -2,11 +2,11 @@
 //! memory is in bytes.
 //!
 //! `<name>.csv` has one line per row of a [`Series`], so an idle engine produces one line:
-//! `from_s,to_s,phase,looks,total` and one column per device, named by its id. `<name>.activity.csv` has one line per
-//! sample of power and utilisation, ten a second: `from_s,to_s,phase,looks` and per device `power_w:<id>` and
+//! `from_s,to_s,phase,samples,total` and one column per device, named by its id. `<name>.activity.csv` has one line per
+//! sample of power and utilisation, ten a second: `from_s,to_s,phase,samples` and per device `power_w:<id>` and
 //! `busy_percent:<id>`, empty if the driver does not report it. `<name>.processes.csv` has one line per period of
-//! constant memory of a process on a device: `from_s,to_s,looks,pid,device,used`, empty if the driver does not report
-//! it. The last two files exist only if they have content. `looks` is the number of samples.
+//! constant memory of a process on a device: `from_s,to_s,samples,pid,device,used`, empty if the driver does not report
+//! it. The last two files exist only if they have content. `samples` is the number of samples.
 //!
 //! The first two are read back for a page, complete or as far as a killed run wrote them. They are parsed as bytes, one
 //! record at a time, because an hour of eight GPUs at 100 Hz must load interactively.
@@ -20,9 +20,9 @@ use super::sampler::Recording;
 use super::series::{ActivitySample, DeviceActivity, ProcessMemory, Series, SeriesRow};
 
 /// The first columns of the files that are read back.
-const SERIES: [&str; 5] = ["from_s", "to_s", "phase", "looks", "total"];
-const ACTIVITY: [&str; 4] = ["from_s", "to_s", "phase", "looks"];
-const PROCESSES: [&str; 6] = ["from_s", "to_s", "looks", "pid", "device", "used"];
+const SERIES: [&str; 5] = ["from_s", "to_s", "phase", "samples", "total"];
+const ACTIVITY: [&str; 4] = ["from_s", "to_s", "phase", "samples"];
+const PROCESSES: [&str; 6] = ["from_s", "to_s", "samples", "pid", "device", "used"];
 
 /// The files of a recording: suffix of the file name, and content.
 pub fn files(recording: &Recording) -> Vec<(&'static str, Vec<u8>)> {
@@ -50,7 +50,7 @@ fn file(columns: &[&str], more: Vec<String>, rows: impl Iterator<Item = Vec<Stri
 fn series_file(series: &Series) -> Vec<u8> {
     let ids = series.devices().iter().map(|device| device.id.clone()).collect();
     let rows = series.rows().iter().map(|row| {
-        let mut fields = common(row.from, row.to, row.phase, row.looks);
+        let mut fields = common(row.from, row.to, row.phase, row.samples);
         fields.push(row.total.to_string());
         fields.extend(row.used.iter().map(u64::to_string));
         fields
@@ -69,7 +69,7 @@ fn activity_file(samples: &[ActivitySample]) -> Vec<u8> {
         .iter()
         .flat_map(|id| [format!("power_w:{id}"), format!("busy_percent:{id}")]);
     let rows = samples.iter().map(|sample| {
-        let mut fields = common(sample.from, sample.to, sample.phase, sample.looks);
+        let mut fields = common(sample.from, sample.to, sample.phase, sample.samples);
         for id in &ids {
             let device = sample.devices.iter().find(|device| device.device == *id);
             fields.push(optional(device.and_then(|device| device.power_w)));
@@ -82,15 +82,15 @@ fn activity_file(samples: &[ActivitySample]) -> Vec<u8> {
 
 fn processes_file(processes: &[ProcessMemory]) -> Vec<u8> {
     let rows = processes.iter().map(|row| {
-        let (looks, pid) = (row.looks.to_string(), row.tenant.pid.to_string());
+        let (samples, pid) = (row.samples.to_string(), row.tenant.pid.to_string());
         let (device, used) = (row.tenant.device.clone(), optional(row.tenant.used));
-        vec![seconds(row.from), seconds(row.to), looks, pid, device, used]
+        vec![seconds(row.from), seconds(row.to), samples, pid, device, used]
     });
     file(&PROCESSES, Vec::new(), rows)
 }
 
-fn common(from: u64, to: u64, phase: Phase, looks: u64) -> Vec<String> {
-    vec![seconds(from), seconds(to), phase.to_string(), looks.to_string()]
+fn common(from: u64, to: u64, phase: Phase, samples: u64) -> Vec<String> {
+    vec![seconds(from), seconds(to), phase.to_string(), samples.to_string()]
 }
 
 /// The value, or nothing if the driver does not report it.
@@ -105,12 +105,12 @@ fn seconds(micros: u64) -> String {
 /// Reads `<name>.csv`. Returns the usable data, and notes for people on the unusable part. The devices have only their
 /// ids, because the file contains neither names nor sizes (see `<name>.usage.json`).
 pub fn read_series(bytes: &[u8]) -> (Series, Vec<String>) {
-    let (ids, rows, notes) = read(bytes, &SERIES, |_, (from, to, phase, looks), record| {
+    let (ids, rows, notes) = read(bytes, &SERIES, |_, (from, to, phase, samples), record| {
         Some(SeriesRow {
             from,
             to,
             phase,
-            looks,
+            samples,
             total: value(record.get(SERIES.len() - 1)?)?,
             used: record.iter().skip(SERIES.len()).map(value).collect::<Option<_>>()?,
         })
@@ -120,7 +120,7 @@ pub fn read_series(bytes: &[u8]) -> (Series, Vec<String>) {
 
 /// Reads `<name>.activity.csv`, as [`read_series`]: power in watts and utilisation in per cent.
 pub fn read_activity(bytes: &[u8]) -> (Vec<ActivitySample>, Vec<String>) {
-    let (_, samples, notes) = read(bytes, &ACTIVITY, |columns, (from, to, phase, looks), record| {
+    let (_, samples, notes) = read(bytes, &ACTIVITY, |columns, (from, to, phase, samples), record| {
         let mut values = record.iter().skip(ACTIVITY.len()).map(|field| match field {
             [] => Some(None),
             field => value(field).filter(|value: &f64| value.is_finite()).map(Some),
@@ -136,7 +136,7 @@ pub fn read_activity(bytes: &[u8]) -> (Vec<ActivitySample>, Vec<String>) {
             from,
             to,
             phase,
-            looks,
+            samples,
             devices: columns.chunks_exact(2).map(&mut device).collect::<Option<_>>()?,
         })
     });
@@ -251,11 +251,11 @@ mod tests {
         #[test]
         fn round_trip(
             ids in prop::collection::btree_set("[a-z,\"/ -]{1,12}", 1..4),
-            looks in prop::collection::vec((0_usize..6, 0_u64..1 << 37, 0_u64..3, 0_u64..5_000_000), 1..60),
+            samples in prop::collection::vec((0_usize..6, 0_u64..1 << 37, 0_u64..3, 0_u64..5_000_000), 1..60),
         ) {
             let ids: Vec<String> = ids.into_iter().collect();
             let (mut series, mut slow, mut at) = (Series::default(), SlowSamples::default(), 0);
-            for (phase, used, others, after) in looks {
+            for (phase, used, others, after) in samples {
                 let used: Vec<u64> = (0..ids.len() as u64).map(|index| if index == 0 { used } else { others }).collect();
                 series.mark(Phase::ALL[phase]);
                 series.push(at, &reading(&ids, &used));
@@ -273,7 +273,7 @@ mod tests {
         /// Wherever the file is truncated: no panic, no invented values, and a note about the loss.
         #[test]
         fn truncated_file_gives_complete_lines(at in 0_usize..130) {
-            let text = "from_s,to_s,phase,looks,total,a,b\n0.000000,1.000000,loading,3,30,10,20\n1.010000,2.500000,ready,4,500,200,300\n3.000000,3.000000,after,1,0,0,0\n";
+            let text = "from_s,to_s,phase,samples,total,a,b\n0.000000,1.000000,loading,3,30,10,20\n1.010000,2.500000,ready,4,500,200,300\n3.000000,3.000000,after,1,0,0,0\n";
             let cut = &text[..at.min(text.len())];
             let (file, notes) = read_series(cut.as_bytes());
             let (whole, _) = read_series(text.as_bytes());
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn usable_lines_of_a_broken_file_are_used() {
-        let text = "from_s,to_s,phase,looks,total,a\n\
+        let text = "from_s,to_s,phase,samples,total,a\n\
                     0.000000,0.500000,baseline,1,5,5\n0.400000,1.000000,baseline,1,6,6\n0.300000,2.000000,loading,1,9,7\n\
                     2.000000,2.000000,loading,1,9,12 MiB\n3.000000,3.000000,loading\n4.000000,4.000000,dreaming,1,8,8\n";
         let (file, notes) = read_series(text.as_bytes());
@@ -296,7 +296,7 @@ mod tests {
             ("", "empty"),
             ("from_s,to_s", "header is incomplete"),
             ("a,b\n1,2\n", "columns"),
-            ("from_s,to_s,phase,looks,total,a\n", "no usable line"),
+            ("from_s,to_s,phase,samples,total,a\n", "no usable line"),
         ] {
             let (file, notes) = read_series(text.as_bytes());
             assert!(file.rows().is_empty(), "{text}");

@@ -29,7 +29,7 @@ pub struct SeriesRow {
     /// Phase of the engine's life.
     pub phase: Phase,
     /// Number of samples.
-    pub looks: u64,
+    pub samples: u64,
     /// Used bytes on all devices together.
     pub total: u64,
     /// Used bytes on each device, in the order of [`Series::devices`].
@@ -89,13 +89,13 @@ impl Series {
         match self.rows.last_mut() {
             Some(row) if row.phase == self.phase && row.used == used => {
                 row.to = at;
-                row.looks += 1;
+                row.samples += 1;
             }
             _ => self.rows.push(SeriesRow {
                 from: at,
                 to: at,
                 phase: self.phase,
-                looks: 1,
+                samples: 1,
                 total: used.iter().sum(),
                 used,
             }),
@@ -143,7 +143,7 @@ impl Series {
     /// Distribution of total memory over the samples of these phases between two times, inclusive.
     pub fn spread(&self, phases: &[Phase], from: u64, to: u64) -> Option<Spread> {
         let rows = self.window(from, to).iter().filter(|row| phases.contains(&row.phase));
-        Spread::from_weighted(rows.map(|row| (row.total, row.looks)))
+        Spread::from_weighted(rows.map(|row| (row.total, row.samples)))
     }
 
     /// The current phase.
@@ -208,7 +208,7 @@ pub(super) fn merge_pairs<T>(rows: Vec<T>, mergeable: impl Fn(&T, &T) -> bool, m
 
 fn merge(into: &mut SeriesRow, row: &SeriesRow) {
     into.to = row.to;
-    into.looks += row.looks;
+    into.samples += row.samples;
     into.total = into.total.max(row.total);
     for (highest, &now) in into.used.iter_mut().zip(&row.used) {
         *highest = now.max(*highest);
@@ -220,7 +220,7 @@ fn merge(into: &mut SeriesRow, row: &SeriesRow) {
 #[serde(default)]
 pub struct Spread {
     /// Number of values.
-    pub looks: u64,
+    pub samples: u64,
     /// Minimum.
     pub lowest: u64,
     /// The mean.
@@ -242,15 +242,15 @@ impl Spread {
                 highest: value,
                 ..Self::default()
             });
-            seen.looks += times;
+            seen.samples += times;
             seen.lowest = seen.lowest.min(value);
             seen.highest = seen.highest.max(value);
             let distance = value as f64 - seen.mean;
-            seen.mean += distance * times as f64 / seen.looks as f64;
+            seen.mean += distance * times as f64 / seen.samples as f64;
             squares += times as f64 * distance * (value as f64 - seen.mean);
         }
         spread.map(|spread| Self {
-            std: (squares / spread.looks as f64).max(0.0).sqrt(),
+            std: (squares / spread.samples as f64).max(0.0).sqrt(),
             ..spread
         })
     }
@@ -322,7 +322,7 @@ pub struct ActivitySample {
     /// Phase of the engine's life.
     pub phase: Phase,
     /// Number of samples.
-    pub looks: u64,
+    pub samples: u64,
     /// Each device that reports power or utilisation.
     pub devices: Vec<DeviceActivity>,
 }
@@ -335,7 +335,7 @@ pub struct ProcessMemory {
     /// Time of the last sample, in microseconds since the sampler's start.
     pub to: u64,
     /// Number of samples.
-    pub looks: u64,
+    pub samples: u64,
     /// The process, the device, and the bytes.
     pub tenant: Tenant,
 }
@@ -358,7 +358,7 @@ impl SlowSamples {
                 from: at,
                 to: at,
                 phase,
-                looks: 1,
+                samples: 1,
                 devices: reading.activity.iter().map(activity_of).collect(),
             });
         }
@@ -396,14 +396,14 @@ impl SlowSamples {
             && row.tenant.used == tenant.used
         {
             row.to = at;
-            row.looks += 1;
+            row.samples += 1;
             return;
         }
         self.open.insert(key, self.processes.len());
         self.processes.push(ProcessMemory {
             from: at,
             to: at,
-            looks: 1,
+            samples: 1,
             tenant: tenant.clone(),
         });
     }
@@ -418,7 +418,7 @@ impl SlowSamples {
             match partners.remove(&key).and_then(|at| merged.get_mut(at)) {
                 Some(first) => {
                     first.to = row.to;
-                    first.looks += row.looks;
+                    first.samples += row.samples;
                     first.tenant.used = first.tenant.used.max(row.tenant.used);
                 }
                 None => {
@@ -450,7 +450,7 @@ fn can_merge(last: &ActivitySample, row: &ActivitySample) -> bool {
 }
 
 fn join(into: &mut ActivitySample, row: &ActivitySample) {
-    let (a, b) = (into.looks as f64, row.looks as f64);
+    let (a, b) = (into.samples as f64, row.samples as f64);
     let mean = |one: Option<f64>, other: Option<f64>| match (one, other) {
         (Some(one), Some(other)) => Some((one * a + other * b) / (a + b)),
         (one, other) => one.or(other),
@@ -460,7 +460,7 @@ fn join(into: &mut ActivitySample, row: &ActivitySample) {
         device.busy_percent = mean(device.busy_percent, other.busy_percent);
     }
     into.to = row.to;
-    into.looks += row.looks;
+    into.samples += row.samples;
 }
 
 /// The moment of the highest total memory on all devices.
@@ -522,7 +522,7 @@ mod series_tests {
             series.push(at, &reading(&[5, 6]));
         }
         assert_eq!(series.rows().len(), 1);
-        assert_eq!(series.rows()[0].looks, 1000);
+        assert_eq!(series.rows()[0].samples, 1000);
         series.mark(Phase::Load);
         series.push(1000, &reading(&[5, 6]));
         assert_eq!(series.rows().len(), 2, "a phase has rows of its own");
@@ -580,19 +580,19 @@ mod series_tests {
     proptest! {
         /// Merging bounds the rows, loses no sample, and keeps the peaks of phases and windows.
         #[test]
-        fn merging_keeps_peaks(looks in prop::collection::vec((0_usize..6, 0_u64..100, 0_u64..100), 1..400), a in 0_u64..400, b in 0_u64..400) {
+        fn merging_keeps_peaks(seen in prop::collection::vec((0_usize..6, 0_u64..100, 0_u64..100), 1..400), a in 0_u64..400, b in 0_u64..400) {
             let mut series = Series::bounded(16);
             let mut raw = Vec::new();
-            for (at, &(phase, one, two)) in looks.iter().enumerate() {
+            for (at, &(phase, one, two)) in seen.iter().enumerate() {
                 // Phases follow each other; merging never crosses them.
-                let phase = Phase::ALL[phase * at / looks.len()];
+                let phase = Phase::ALL[phase * at / seen.len()];
                 series.mark(phase);
                 series.push(at as u64, &reading(&[one, two]));
                 raw.push((at as u64, phase, one + two));
             }
             let phases = series.rows().windows(2).filter(|pair| pair[0].phase != pair[1].phase).count();
             prop_assert!(series.rows().len() <= 16 + 2 * phases, "{} rows, {phases} changes", series.rows().len());
-            prop_assert_eq!(series.rows().iter().map(|row| row.looks).sum::<u64>(), looks.len() as u64);
+            prop_assert_eq!(series.rows().iter().map(|row| row.samples).sum::<u64>(), seen.len() as u64);
             for phase in Phase::ALL {
                 let expected = raw.iter().filter(|look| look.1 == phase).map(|look| look.2).max();
                 let of_phase = series.rows().iter().filter(|row| row.phase == phase);
@@ -625,7 +625,7 @@ mod spread_tests {
         assert_eq!(Spread::from_weighted([]), None);
         assert_eq!(Spread::from_weighted([(7, 0)]), None);
         let one = Spread::from_weighted([(7, 3)]).unwrap();
-        assert_eq!((one.lowest, one.highest, one.looks), (7, 7, 3));
+        assert_eq!((one.lowest, one.highest, one.samples), (7, 7, 3));
         assert!((one.mean - 7.0).abs() < 1e-12 && one.std.abs() < 1e-12);
     }
 
@@ -635,13 +635,13 @@ mod spread_tests {
         fn matches_exact_integer_arithmetic(values in prop::collection::vec((0_u64..1 << 38, 1_u64..50), 1..40)) {
             let spread = Spread::from_weighted(values.iter().copied()).unwrap();
             let sum = |power: u32| values.iter().map(|&(value, times)| u128::from(value).pow(power) * u128::from(times)).sum::<u128>();
-            let looks: u64 = values.iter().map(|(_, times)| times).sum();
-            prop_assert_eq!(spread.looks, looks);
+            let count: u64 = values.iter().map(|(_, times)| times).sum();
+            prop_assert_eq!(spread.samples, count);
             prop_assert_eq!(Some(spread.lowest), values.iter().map(|(value, _)| *value).min());
             prop_assert_eq!(Some(spread.highest), values.iter().map(|(value, _)| *value).max());
-            let mean = sum(1) as f64 / looks as f64;
+            let mean = sum(1) as f64 / count as f64;
             prop_assert!((spread.mean - mean).abs() <= mean * 1e-12);
-            let variance = (u128::from(looks) * sum(2) - sum(1) * sum(1)) as f64 / (looks as f64).powi(2);
+            let variance = (u128::from(count) * sum(2) - sum(1) * sum(1)) as f64 / (count as f64).powi(2);
             prop_assert!((spread.std - variance.sqrt()).abs() <= variance.sqrt() * 1e-9 + 1e-3, "{} {}", spread.std, variance.sqrt());
         }
     }
@@ -685,7 +685,7 @@ mod slow_samples_tests {
         let rows: Vec<_> = samples
             .processes()
             .iter()
-            .map(|row| (row.tenant.pid, row.tenant.used, row.from, row.to, row.looks))
+            .map(|row| (row.tenant.pid, row.tenant.used, row.from, row.to, row.samples))
             .collect();
         assert_eq!(
             rows,
@@ -702,22 +702,22 @@ mod slow_samples_tests {
     #[test]
     fn rows_are_bounded_and_merging_keeps_values() {
         let mut samples = SlowSamples::default();
-        let looks = 2 * MOST_SLOW_ROWS as u64 + 9;
-        for at in 0..looks {
-            let held = if at == 101 { looks } else { at };
+        let count = 2 * MOST_SLOW_ROWS as u64 + 9;
+        for at in 0..count {
+            let held = if at == 101 { count } else { at };
             samples.push(at, Phase::Load, &reading(at % 2 * 2000, &[(1, held)]));
         }
         assert!(samples.activity().len() <= MOST_SLOW_ROWS && samples.processes().len() <= 2 * MOST_SLOW_ROWS);
-        assert_eq!(samples.activity().iter().map(|row| row.looks).sum::<u64>(), looks);
-        assert_eq!(samples.processes().iter().map(|row| row.looks).sum::<u64>(), looks);
+        assert_eq!(samples.activity().iter().map(|row| row.samples).sum::<u64>(), count);
+        assert_eq!(samples.processes().iter().map(|row| row.samples).sum::<u64>(), count);
         let energy: f64 = samples
             .activity()
             .iter()
-            .map(|row| row.devices[0].power_w.unwrap() * row.looks as f64)
+            .map(|row| row.devices[0].power_w.unwrap() * row.samples as f64)
             .sum();
-        assert!((energy - looks as f64).abs() <= 1.0, "one watt on average: {energy}");
+        assert!((energy - count as f64).abs() <= 1.0, "one watt on average: {energy}");
         let most = samples.processes().iter().filter_map(|row| row.tenant.used).max();
-        assert_eq!(most, Some(looks), "the highest is never lost");
+        assert_eq!(most, Some(count), "the highest is never lost");
     }
 }
 

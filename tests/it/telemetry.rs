@@ -72,8 +72,8 @@ fn peaks_are_told_by_phase_and_between_moments() {
     };
     let phases = [Phase::Baseline, Phase::Loading, Phase::Load];
     assert_eq!(phases.map(peak), [Some(1), Some(40), Some(90)]);
-    let looks: u64 = series.rows().iter().map(|row| row.looks).sum();
-    assert_eq!(looks, health.taken);
+    let samples: u64 = series.rows().iter().map(|row| row.samples).sum();
+    assert_eq!(samples, health.taken);
     assert_eq!(health.errors, 0);
 }
 
@@ -105,7 +105,7 @@ fn a_source_that_blocks_loses_looks_and_says_so() {
         Ok(reading(1))
     });
     let sampler = Sampler::start(Box::new(source), 200.0).unwrap();
-    eventually("three slow looks", || sampler.health().taken >= 4);
+    eventually("three slow samples", || sampler.health().taken >= 4);
     let health = sampler.stop().health;
     assert!(health.lost >= 3 * 4, "{health:?}");
     assert!(health.slowest_us >= 25_000, "{health:?}");
@@ -125,7 +125,7 @@ impl Source for Apart {
     fn read(&mut self) -> Result<Reading, Fault> {
         if self.slow {
             let before = self.quick.load(Ordering::SeqCst);
-            eventually("five quick looks", || self.quick.load(Ordering::SeqCst) >= before + 5);
+            eventually("five quick samples", || self.quick.load(Ordering::SeqCst) >= before + 5);
         }
         let tenant = Tenant {
             pid: 7,
@@ -166,14 +166,14 @@ fn processes_and_power_are_looked_at_apart_and_keep_no_look_at_memory_waiting() 
     let sampler = Sampler::start(Box::new(source), 500.0).unwrap();
     assert_eq!(sampler.latest().tenants.len(), 1, "the first look sees all");
     sampler.mark(Phase::Load);
-    eventually("four looks apart", || sampler.health().beside >= 4);
+    eventually("four samples apart", || sampler.health().beside >= 4);
     assert_eq!(sampler.latest().activity[0].power_mw, Some(80_000));
     assert_eq!(sampler.peak_snapshot().processes.tenants[0].pid, 7);
     let record = sampler.stop();
     assert!(record.health.taken >= 4 * 5, "{:?}", record.health);
     assert!(record.health.beside < record.health.taken / 2, "{:?}", record.health);
-    let looks: u64 = record.series.rows().iter().map(|row| row.looks).sum();
-    assert_eq!(looks, record.health.taken, "looks apart are no looks at memory");
+    let samples: u64 = record.series.rows().iter().map(|row| row.samples).sum();
+    assert_eq!(samples, record.health.taken, "samples apart are no samples at memory");
     let newest = record.slow.activity().last().unwrap();
     assert_eq!((newest.phase, newest.devices[0].power_w), (Phase::Load, Some(80.0)));
     assert_eq!(record.slow.processes().len(), 1, "it held the same all the time");
@@ -181,22 +181,22 @@ fn processes_and_power_are_looked_at_apart_and_keep_no_look_at_memory_waiting() 
 
 #[test]
 fn failures_are_counted_and_the_first_is_told() {
-    let mut looks = 0;
+    let mut samples = 0;
     let source = Polled::new("sim", move || {
-        looks += 1;
-        if looks % 2 == 0 {
+        samples += 1;
+        if samples % 2 == 0 {
             Err(Fault::new(Kind::Io, "it broke"))
         } else {
             Ok(reading(5))
         }
     });
     let sampler = Sampler::start(Box::new(source), 1000.0).unwrap();
-    eventually("ten looks", || sampler.health().taken >= 10);
+    eventually("ten samples", || sampler.health().taken >= 10);
     let Recording { series, health, .. } = sampler.stop();
     assert_eq!(health.errors, health.taken / 2);
     assert_eq!(health.last_error.as_deref(), Some("it broke"));
     assert_eq!(
-        series.rows().iter().map(|row| row.looks).sum::<u64>(),
+        series.rows().iter().map(|row| row.samples).sum::<u64>(),
         health.taken - health.errors
     );
 
@@ -440,7 +440,7 @@ fn gpus_are_read_or_their_absence_has_a_name() {
             );
             assert_eq!(read_gpus().unwrap().devices.len(), list.len());
             let sampler = Sampler::start(source, 100.0).unwrap();
-            eventually("ten looks", || sampler.health().taken >= 10);
+            eventually("ten samples", || sampler.health().taken >= 10);
             assert_eq!(sampler.stop().health.errors, 0);
         }
         Err(absent) => {

@@ -30,7 +30,7 @@ const MIB: u64 = 1 << 20;
 struct Tested {
     engine: Pool,
     services: Arc<Services>,
-    looks: Arc<Mutex<VecDeque<(u64, u64)>>>,
+    samples: Arc<Mutex<VecDeque<(u64, u64)>>>,
     /// MiB in use at each sample, and the number of starts until then.
     seen: Arc<Mutex<Vec<(u64, usize)>>>,
     _bench: Bench,
@@ -38,12 +38,12 @@ struct Tested {
 
 impl Tested {
     /// Each sample is (MiB in use, MiB of it held by process 1). The last one repeats.
-    fn new(shared_gpu: bool, looks: &[(u64, u64)]) -> Self {
+    fn new(shared_gpu: bool, samples: &[(u64, u64)]) -> Self {
         let bench = Bench::new(&[("main.rhai", ""), ("mine.rhai", ENDS)]);
         let host = bench.host();
-        let looks = Arc::new(Mutex::new(VecDeque::from(looks.to_vec())));
+        let samples = Arc::new(Mutex::new(VecDeque::from(samples.to_vec())));
         let seen: Arc<Mutex<Vec<(u64, usize)>>> = Arc::default();
-        let (shown, samples) = (Arc::clone(&looks), Arc::clone(&seen));
+        let (shown, written) = (Arc::clone(&samples), Arc::clone(&seen));
         let services = Arc::clone(&host.services);
         let context = Context {
             tasks: host.tasks.clone(),
@@ -54,10 +54,10 @@ impl Tested {
             axes: Arc::new(|| None),
             gpus: Arc::new(move |names| {
                 assert_eq!(names, ["0"]);
-                let (shown, samples, services) = (Arc::clone(&shown), Arc::clone(&samples), Arc::clone(&services));
+                let (shown, written, services) = (Arc::clone(&shown), Arc::clone(&written), Arc::clone(&services));
                 let source: Box<dyn Source> = Box::new(Polled::new("nvml", move || {
                     let reading = look(&shown);
-                    samples
+                    written
                         .lock()
                         .unwrap()
                         .push((reading.used() / MIB, services.list().len()));
@@ -76,14 +76,14 @@ impl Tested {
         Self {
             engine: Pool::describe(&context, &adapter, vec![serde_json::from_value(options).unwrap()]).unwrap(),
             services: Arc::clone(&host.services),
-            looks,
+            samples,
             seen,
             _bench: bench,
         }
     }
 
-    fn then(&self, looks: &[(u64, u64)]) {
-        *self.looks.lock().unwrap() = looks.iter().copied().collect();
+    fn then(&self, samples: &[(u64, u64)]) {
+        *self.samples.lock().unwrap() = samples.iter().copied().collect();
     }
 
     fn probe(&self) -> Result<Value, Fault> {
@@ -103,11 +103,11 @@ impl Tested {
     }
 }
 
-fn look(looks: &Mutex<VecDeque<(u64, u64)>>) -> Reading {
-    let mut looks = looks.lock().unwrap();
-    let (used, foreign) = looks[0];
-    if looks.len() > 1 {
-        looks.pop_front();
+fn look(samples: &Mutex<VecDeque<(u64, u64)>>) -> Reading {
+    let mut samples = samples.lock().unwrap();
+    let (used, foreign) = samples[0];
+    if samples.len() > 1 {
+        samples.pop_front();
     }
     let device = Device {
         id: "GPU-1".into(),

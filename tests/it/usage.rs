@@ -33,7 +33,7 @@ struct Tested {
 impl Tested {
     /// Each GPU source that the engine opens sees the next sample: before the start, while it runs (the sampler),
     /// loaded, warmed, after.
-    fn new(looks: [Look; 5]) -> Self {
+    fn new(samples: [Look; 5]) -> Self {
         let bench = Bench::new(&[("main.rhai", ""), ("mine.rhai", &engines::process(0.0, "[]"))]);
         let host = bench.allowing("process");
         let asked = Arc::new(AtomicUsize::new(0));
@@ -46,7 +46,7 @@ impl Tested {
             prompt_cache: Arc::default(),
             axes: Arc::new(|| None),
             gpus: Arc::new(move |_| {
-                let look = looks[asked.fetch_add(1, Ordering::SeqCst).min(4)];
+                let look = samples[asked.fetch_add(1, Ordering::SeqCst).min(4)];
                 // The engine's process is known once it runs, and stays known after it ends.
                 let pid = Mutex::new(None);
                 let seen = Arc::clone(&seen);
@@ -353,7 +353,7 @@ fn what_was_seen_is_kept_in_the_folder_of_the_run() {
     assert!(at("load") < at("after"), "{series}");
     let processes = kept("engine-1.processes.csv");
     assert!(
-        processes.starts_with("from_s,to_s,looks,pid,device,used\n"),
+        processes.starts_with("from_s,to_s,samples,pid,device,used\n"),
         "{processes}"
     );
     assert!(processes.contains(",sim0,"), "{processes}");

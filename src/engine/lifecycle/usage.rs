@@ -587,7 +587,7 @@ mod tests {
             .map(|(_, reading)| reading.used())
             .collect();
         assert_eq!(
-            (spread.looks, spread.lowest, spread.highest),
+            (spread.samples, spread.lowest, spread.highest),
             (seen.len() as u64, 24_427 * MIB, 24_651 * MIB)
         );
         let mean = seen.iter().sum::<u64>() as f64 / seen.len() as f64;
@@ -597,13 +597,13 @@ mod tests {
     #[test]
     fn a_missing_or_null_number_discards_nothing_else() {
         let file = serde_json::json!({
-            "loaded": { "sum": 7, "std": null, "over_time": { "seconds": 2.0, "looks": 3, "mean": null } },
+            "loaded": { "sum": 7, "std": null, "over_time": { "seconds": 2.0, "samples": 3, "mean": null } },
         });
         let loaded = UsageFile::read(&file).usage.loaded.unwrap();
         let over_time = loaded.over_time.unwrap();
         assert_eq!((loaded.sum, loaded.std), (7, 0.0));
         assert_eq!(
-            (over_time.seconds, over_time.spread.looks, over_time.spread.mean),
+            (over_time.seconds, over_time.spread.samples, over_time.spread.mean),
             (2.0, 3, 0.0)
         );
     }

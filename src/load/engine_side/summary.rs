@@ -88,7 +88,7 @@ pub struct SamplingStats {
     /// Intended polls per second.
     pub hz: f64,
     /// Successful polls.
-    pub looks: u64,
+    pub samples: u64,
     /// Failed polls: gaps in the data.
     pub missed: u64,
     /// The slowest response, in milliseconds.
@@ -193,7 +193,7 @@ impl SamplingStats {
         Self {
             file: None,
             hz: observed.hz,
-            looks: answered().count() as u64,
+            samples: answered().count() as u64,
             missed: observed
                 .samples
                 .iter()
@@ -253,7 +253,7 @@ impl EngineStats {
             let message = format!(
                 "{} of {} polls of the metrics page failed: `running`, `waiting`, `kv_usage` and `preemptions` use the others only",
                 sampling.missed,
-                sampling.missed + sampling.looks
+                sampling.missed + sampling.samples
             );
             warnings.push(Warning::new("failed_polls", message).sized(sampling.missed as f64));
         }
@@ -503,7 +503,10 @@ mod summary_tests {
             Some(50)
         );
         let looking = averaged.timeline;
-        assert_eq!((looking.looks, looking.missed, looking.longest_gap), (4, 1, Some(2.0)));
+        assert_eq!(
+            (looking.samples, looking.missed, looking.longest_gap),
+            (4, 1, Some(2.0))
+        );
     }
 
     #[test]
@@ -611,7 +614,7 @@ mod warnings_tests {
         let stats = EngineStats {
             timeline: SamplingStats {
                 hz: 10.0,
-                looks: 8,
+                samples: 8,
                 missed: 2,
                 longest_gap: Some(2.25),
                 ..SamplingStats::default()

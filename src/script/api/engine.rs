@@ -385,7 +385,7 @@ pub mod methods {
     /// memory per process. It is `"computed"` if `ours` is the increase over the baseline (in a container the driver
     /// often reports no process), or includes the change since processes were last sampled, ten times a second.
     /// `processes` lists `#{ pid, name, device, used, ours }`. `over_time` is `#{ seconds, looks, lowest, mean, std,
-    /// highest }` of the sum (`looks` is the number of samples), for `loaded` while idle, for `warmed` from the first
+    /// highest }` of the sum (`samples` is the number of samples), for `loaded` while idle, for `warmed` from the first
     /// request on, for `peak` since the start; `()` for a single moment. Unknown values are `()`.
     ///
     /// The same data is in `memory/` of the run's folder as JSON, with the series of memory, power and processes.

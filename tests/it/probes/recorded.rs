@@ -121,9 +121,9 @@ fn the_allocators_stages_add_up_to_what_the_driver_sees() {
 #[test]
 fn what_a_serving_engine_gains_is_what_its_allocator_reserves() {
     let text = include_str!("../../data/torch-2.11.0-h200/allocator-vllm.json");
-    let looks: Value = serde_json::from_str(text).unwrap();
+    let samples: Value = serde_json::from_str(text).unwrap();
     let gained = |key: &str| {
-        let of = |look: &str| bytes(&looks[look]["processes"][0]["devices"][0], key);
+        let of = |look: &str| bytes(&samples[look]["processes"][0]["devices"][0], key);
         of("after") - of("idle")
     };
     assert_eq!(gained("process_used"), gained("reserved"));

@@ -420,7 +420,7 @@ mod tests {
         let open = Folder::open(folder.path()).unwrap();
         let load = |records: &str| {
             let answer = json!({
-                "records": records, "timeline": { "file": "loads/1-timeline.csv", "hz": 10.0, "looks": 3, "missed": 0 },
+                "records": records, "timeline": { "file": "loads/1-timeline.csv", "hz": 10.0, "samples": 3, "missed": 0 },
             });
             LoadAnswer::read(&answer)
         };

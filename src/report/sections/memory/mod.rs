@@ -249,7 +249,7 @@ fn panel(start: &Start, title: String, devices: &[usize], columns: usize) -> Pan
 
 /// Memory in use on a device. A sample holds until the next one, unless that is too far away.
 fn curve(rows: &[SeriesRow], device: usize, end: f64) -> Vec<(f64, Option<f64>)> {
-    let samples: u64 = rows.iter().map(|row| row.looks).sum();
+    let samples: u64 = rows.iter().map(|row| row.samples).sum();
     // Far more than the sampling period, and wide enough to be seen.
     let max_gap = (20.0 * end / samples.max(1) as f64).max(end / 200.0).max(0.5);
     let mut points = Vec::with_capacity(rows.len() + 1);
@@ -410,7 +410,7 @@ fn device_peak(start: &Start, index: usize) -> String {
 }
 
 fn sampling_text(start: &Start) -> String {
-    let samples: u64 = start.series.rows().iter().map(|row| row.looks).sum();
+    let samples: u64 = start.series.rows().iter().map(|row| row.samples).sum();
     let rate = samples as f64 / start.end().max(1e-3);
     format!("{samples} samples, {rate:.0} per second.")
 }
@@ -728,7 +728,7 @@ mod tests {
     fn eight_gpus_are_lines_of_one_small_panel() {
         let document = copy("vllm-breakdown", |folder| {
             fs::remove_file(folder.join("memory/engine-1.usage.json")).unwrap();
-            let mut text = "from_s,to_s,phase,looks,total".to_owned();
+            let mut text = "from_s,to_s,phase,samples,total".to_owned();
             (0..8).for_each(|gpu| write!(text, ",gpu{gpu}").unwrap());
             for look in 0..60_000_u64 {
                 let at = look as f64 / 100.0;
@@ -789,7 +789,7 @@ mod tests {
             from: from * 1_000_000,
             to: to * 1_000_000,
             phase,
-            looks: 1,
+            samples: 1,
             total: 0,
             used: vec![0],
         };
