@@ -273,9 +273,10 @@ impl RecordedRun {
             not_started: read.as_ref().is_ok_and(|manifest| manifest.not_started(folder)),
             ..Self::default()
         };
-        let derived = match found.not_started {
-            true => Manifest::default(),
-            false => found.read_journal(folder),
+        let derived = if found.not_started {
+            Manifest::default()
+        } else {
+            found.read_journal(folder)
         };
         match read {
             Ok(manifest) => {
@@ -288,9 +289,10 @@ impl RecordedRun {
                 found.manifest = manifest;
             }
             Err(fault) => {
-                let why = match folder.has(MANIFEST) {
-                    true => format!("manifest.json cannot be read ({})", fault.message),
-                    false => "manifest.json is not there".to_owned(),
+                let why = if folder.has(MANIFEST) {
+                    format!("manifest.json cannot be read ({})", fault.message)
+                } else {
+                    "manifest.json is not there".to_owned()
                 };
                 found.missing.insert(0, format!("{why}; not known: {NOT_IN_JOURNAL}"));
                 if found.last.is_none() {
@@ -540,9 +542,10 @@ fn engine_of(file: &str) -> Option<(String, String)> {
 fn drop_unreadable(run: &mut RecordedRun) {
     let several = run.boundaries.len() > 1;
     for (index, boundary) in run.boundaries.iter_mut().enumerate() {
-        let name = match several {
-            true => format!("boundary {}", index + 1),
-            false => "the boundary".to_owned(),
+        let name = if several {
+            format!("boundary {}", index + 1)
+        } else {
+            "the boundary".to_owned()
         };
         let note = drop_bad_points(boundary);
         run.missing.extend(note.map(|note| format!("{name}: {note}")));

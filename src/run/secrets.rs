@@ -128,9 +128,12 @@ fn forms(secret: &str) -> BTreeSet<String> {
             let units = letter.encode_utf16(&mut [0; 2]).to_vec();
             units.into_iter().map(|unit| format!("\\u{unit:04x}")).collect()
         };
-        let written = text.chars().map(|letter| match letter.is_ascii() {
-            true => letter.into(),
-            false => escaped(letter),
+        let written = text.chars().map(|letter| {
+            if letter.is_ascii() {
+                letter.into()
+            } else {
+                escaped(letter)
+            }
         });
         written.collect()
     };
@@ -193,9 +196,10 @@ pub fn hide_json(text: String) -> String {
     let Ok(document) = serde_json::from_str(&text).map(hidden_value) else {
         return hidden;
     };
-    match text.contains('\n') {
-        true => format!("{document:#}"),
-        false => document.to_string(),
+    if text.contains('\n') {
+        format!("{document:#}")
+    } else {
+        document.to_string()
     }
 }
 

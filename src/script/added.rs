@@ -415,10 +415,11 @@ fn collect(folder: &Path, prefix: &str, files: &mut Files) -> Result<()> {
 }
 
 fn check_size(name: &str, size: u64) -> Result<()> {
-    match size > MAX_FILE {
-        true => Err(Fault::usage(format!("`{name}` is larger than {} KiB", MAX_FILE >> 10))
-            .hint("a script is program text; keep data elsewhere")),
-        false => Ok(()),
+    if size > MAX_FILE {
+        Err(Fault::usage(format!("`{name}` is larger than {} KiB", MAX_FILE >> 10))
+            .hint("a script is program text; keep data elsewhere"))
+    } else {
+        Ok(())
     }
 }
 

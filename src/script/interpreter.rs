@@ -96,9 +96,12 @@ pub(crate) const STACK: usize = 640 << 20;
 ///
 /// For a shipped script, an error that the user can fix shows no line, because the user wrote none of it.
 pub fn run(host: &Arc<Host>, main: &Main) -> Result<Value, Box<Diagnostic>> {
-    on_thread(|| evaluate(host, main)).map_err(|diagnostic| match main.shipped && !diagnostic.fault.kind.is_bug() {
-        true => Box::new(diagnostic.fault.into()),
-        false => diagnostic,
+    on_thread(|| evaluate(host, main)).map_err(|diagnostic| {
+        if main.shipped && !diagnostic.fault.kind.is_bug() {
+            Box::new(diagnostic.fault.into())
+        } else {
+            diagnostic
+        }
     })
 }
 
@@ -134,10 +137,13 @@ pub(super) fn panicked(panic: &(dyn Any + Send)) -> Fault {
 fn evaluate(host: &Arc<Host>, main: &Main) -> Result<Value, Box<Diagnostic>> {
     host.sources.insert(main.source.clone());
     let engine = interpreter(host, &main.root);
-    let has_params = |ast: &AST| match host.settings.set.is_empty() || calls_params(ast) {
-        true => Ok(()),
-        false => Err(Fault::usage("parameters are set, but this script takes no parameters")
-            .hint("a script declares them with `params(#{ … })`")),
+    let has_params = |ast: &AST| {
+        if host.settings.set.is_empty() || calls_params(ast) {
+            Ok(())
+        } else {
+            Err(Fault::usage("parameters are set, but this script takes no parameters")
+                .hint("a script declares them with `params(#{ … })`"))
+        }
     };
     run_source(host, &engine, &main.source, has_params)
 }

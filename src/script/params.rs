@@ -137,9 +137,10 @@ pub(in crate::script) fn merge_values(declared: &[Declared], set: &Map<String, V
 fn unknown(known: &[Declared], path: &str, key: &str) -> Fault {
     let fault = Fault::usage(format!("unknown parameter `{path}`"));
     let names = || known.iter().map(|one| one.name.as_str());
-    let otherwise = match known.is_empty() {
-        true => "the script declares no parameters".to_owned(),
-        false => format!("the parameters are {}", quoted(names())),
+    let otherwise = if known.is_empty() {
+        "the script declares no parameters".to_owned()
+    } else {
+        format!("the parameters are {}", quoted(names()))
     };
     suggest(fault, key, names(), otherwise)
 }
@@ -205,9 +206,12 @@ pub fn in_script(value: &Value) -> String {
         Value::Array(items) => format!("[{}]", list(items.iter().map(in_script).collect())),
         Value::Object(map) if map.is_empty() => "#{}".to_owned(),
         Value::Object(map) => {
-            let item = |(key, value): (&String, &Value)| match is_name(key) {
-                true => format!("{key}: {}", in_script(value)),
-                false => format!("{key:?}: {}", in_script(value)),
+            let item = |(key, value): (&String, &Value)| {
+                if is_name(key) {
+                    format!("{key}: {}", in_script(value))
+                } else {
+                    format!("{key:?}: {}", in_script(value))
+                }
             };
             let items = map.iter().map(item);
             format!("#{{ {} }}", list(items.collect()))

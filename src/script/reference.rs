@@ -92,9 +92,10 @@ impl Reference {
                 |function| function.name == method && function.title().contains('.'),
             );
         }
-        match found.sections.is_empty() {
-            true => Err(self.unknown(name)),
-            false => Ok(found),
+        if found.sections.is_empty() {
+            Err(self.unknown(name))
+        } else {
+            Ok(found)
         }
     }
 
@@ -256,9 +257,10 @@ fn shift_headings(markdown: &str, level: usize) -> String {
             let is_rhai = line.trim_start().starts_with("```rhai");
             return if is_rhai { "```rhai".to_owned() } else { line.to_owned() };
         }
-        match !code && line.starts_with('#') {
-            true => format!("{}{line}", "#".repeat(level)),
-            false => line.to_owned(),
+        if !code && line.starts_with('#') {
+            format!("{}{line}", "#".repeat(level))
+        } else {
+            line.to_owned()
         }
     };
     markdown.lines().map(shifted).collect::<Vec<_>>().join("\n")
@@ -506,9 +508,10 @@ impl Comment {
     }
 
     fn markdown(&self) -> String {
-        match self.docs.is_empty() {
-            true => self.summary.clone(),
-            false => format!("{}\n\n{}", self.summary, self.docs),
+        if self.docs.is_empty() {
+            self.summary.clone()
+        } else {
+            format!("{}\n\n{}", self.summary, self.docs)
         }
     }
 }
@@ -576,9 +579,10 @@ impl Sections {
     }
 
     fn add(&mut self, metadata: &Metadata, module: Option<&str>) {
-        let kind = match module.is_some_and(|module| module.starts_with("std/")) {
-            true => SectionKind::Standard,
-            false => SectionKind::Namespace,
+        let kind = if module.is_some_and(|module| module.starts_with("std/")) {
+            SectionKind::Standard
+        } else {
+            SectionKind::Namespace
         };
         let is_adapter = module.is_some_and(|module| module.starts_with("std/engines/"));
         for custom in &metadata.custom_types {
@@ -635,9 +639,10 @@ fn document(function: &Function, module: Option<&str>) -> FunctionDoc {
     let property = function.name.strip_prefix("get$");
     // A function is a method of its first parameter if that is taken by mutable reference.
     let is_method = |first: &Argument| rust_type(first).replace(' ', "").starts_with("&mut");
-    let on = match module.is_none() && function.params.first().is_some_and(is_method) {
-        true => params.remove(0).kind,
-        false => None,
+    let on = if module.is_none() && function.params.first().is_some_and(is_method) {
+        params.remove(0).kind
+    } else {
+        None
     };
     let returns = type_name(&function.return_type);
     FunctionDoc {

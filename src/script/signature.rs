@@ -120,9 +120,10 @@ pub(super) fn not_found(engine: &Engine, sources: &Sources, file: &str, call: &s
         let fault = Fault::new(Kind::Script, format!("`{name}` does not take {}", given.join(" and ")));
         let mixed =
             given.iter().any(|kind| kind == "string") && given.iter().any(|kind| kind == "int" || kind == "float");
-        return match mixed {
-            true => fault.hint("`parse_int(text)` or `parse_float(text)` makes a number of a string"),
-            false => fault,
+        return if mixed {
+            fault.hint("`parse_int(text)` or `parse_float(text)` makes a number of a string")
+        } else {
+            fault
         };
     }
     if overloads.is_empty() {

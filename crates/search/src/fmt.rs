@@ -270,9 +270,10 @@ pub fn columns(rows: &[(String, String)], width: usize) -> String {
     let indent = " ".repeat(names + 4);
     let line = |(name, meaning): &(String, String)| {
         let meaning = wrap(meaning, width.saturating_sub(names + 4).max(20), 0).replace('\n', &format!("\n{indent}"));
-        let line = match measure_text_width(name) <= names {
-            true => format!("  {name:names$}  {meaning}"),
-            false => format!("  {name}\n{indent}{meaning}"),
+        let line = if measure_text_width(name) <= names {
+            format!("  {name:names$}  {meaning}")
+        } else {
+            format!("  {name}\n{indent}{meaning}")
         };
         line.trim_end().to_owned()
     };

@@ -52,9 +52,10 @@ pub(in crate::runtime) async fn prepare(
     let docker = connect().await?;
     registry.supervise(run.id())?;
     // Checked before an image of many GB is pulled.
-    let gpus = match launch.gpus.is_empty() {
-        true => None,
-        false => Some(resolve_gpus(&docker, &launch.gpus).await?),
+    let gpus = if launch.gpus.is_empty() {
+        None
+    } else {
+        Some(resolve_gpus(&docker, &launch.gpus).await?)
     };
     let image = super::ensure(&docker, image, run).await?;
     // If the user sets no limit, this one keeps the machine usable.
@@ -212,18 +213,20 @@ impl ContainerStart {
     /// Creates a container, adds its files and starts it. Returns its id.
     async fn create_and_start(&self, reach: Reach, labels: HashMap<String, String>) -> Result<String> {
         let (docker, plan) = (&self.docker, &self.plan);
-        let token = match plan.grant.token {
-            true => launch::token_env(),
-            false => Vec::new(),
+        let token = if plan.grant.token {
+            launch::token_env()
+        } else {
+            Vec::new()
         };
         let body = request(plan, reach, labels, &token);
         let options = CreateContainerOptionsBuilder::default().name(&plan.name).build();
         let created = docker.create_container(Some(options), body).await;
         let id = created.map_err(daemon::explain)?.id;
         if !plan.launch.files.is_empty() {
-            let (path, name) = match plan.is_read_only() {
-                true => (launch::CONTAINER_PATH, "."),
-                false => ("/", launch::CONTAINER_PATH.trim_start_matches('/')),
+            let (path, name) = if plan.is_read_only() {
+                (launch::CONTAINER_PATH, ".")
+            } else {
+                ("/", launch::CONTAINER_PATH.trim_start_matches('/'))
             };
             container::upload(docker, &id, path, name, &plan.launch.files).await?;
         }

@@ -342,15 +342,16 @@ impl Permits {
             let host = allowed.hosts.iter().any(|host| *host == bare || *host == server);
             host || (own && allowed.ports.contains(&port))
         };
-        let want = match own {
-            true => Want::new(
+        let want = if own {
+            Want::new(
                 format!("port={port}"),
                 format!("connect to `{server}`, which this run did not start"),
-            ),
-            false => Want::new(
+            )
+        } else {
+            Want::new(
                 format!("net={server}"),
                 format!("connect to `{server}`, which is not on this machine"),
-            ),
+            )
         };
         let remedy = self.named().map(|_| format!("name it with `--url {server}`"));
         self.settle(vec![want.or(remedy).allowed(self.allows(listed))])?;
@@ -548,9 +549,10 @@ fn server(url: &Url) -> Option<String> {
 
 /// Host and port of a server, with `localhost` for every spelling of this machine's own address.
 fn own_address(url: &Url) -> Option<String> {
-    match http::is_loopback(url) {
-        true => Some(format!("localhost:{}", url.port_or_known_default()?)),
-        false => server(url),
+    if http::is_loopback(url) {
+        Some(format!("localhost:{}", url.port_or_known_default()?))
+    } else {
+        server(url)
     }
 }
 

@@ -86,11 +86,12 @@ fn nearness(given: Map) -> Result<PairingOptions> {
         scale: given.distance_scale.unwrap_or(1000.0),
         radius: given.consistency_radius.unwrap_or(1000.0),
     };
-    match near.scale > 0.0 && near.radius >= 0.0 {
-        true => Ok(near),
-        false => Err(Fault::usage(
+    if near.scale > 0.0 && near.radius >= 0.0 {
+        Ok(near)
+    } else {
+        Err(Fault::usage(
             "`distance_scale` must be positive, and `consistency_radius` not negative",
-        )),
+        ))
     }
 }
 

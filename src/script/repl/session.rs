@@ -305,9 +305,10 @@ fn saved_script(inputs: &[Input]) -> String {
     for input in imports.iter().chain(&others).rev() {
         let mut text = input.text.clone();
         for (function, range) in definitions(&input.text).into_iter().rev() {
-            match later.contains(&function) {
-                true => text.replace_range(range, ""),
-                false => later.push(function),
+            if later.contains(&function) {
+                text.replace_range(range, "")
+            } else {
+                later.push(function)
             }
         }
         match text.trim() {

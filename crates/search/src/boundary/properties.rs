@@ -217,9 +217,8 @@ proptest! {
     #[test]
     fn a_search_taken_up_anywhere_ends_with_the_same_frontier(count in 2usize..=4, region in region(), coverage in 0.8..1.0f64, seed: u64, places in prop::collection::vec(0.0..1.0f64, 2)) {
         // One answer in twenty is wrong, wherever it is: a resume must not depend on answers being right.
-        let answer = |point: &Point, times: usize| match region.fits(point) == (drawn(point, times, seed) >= 0.05) {
-            true => Verdict::Ok,
-            false => Verdict::Oom,
+        let answer = |point: &Point, times: usize| {
+            if region.fits(point) == (drawn(point, times, seed) >= 0.05) { Verdict::Ok } else { Verdict::Oom }
         };
         let mut whole = empty(count, coverage);
         search(&mut whole, answer, |_| {});
