@@ -165,7 +165,7 @@ impl Adapter for RhaiAdapter {
 
     fn ready(&self, base_url: &str, options: &Value, key: Option<&ApiKey>) -> Result<Readiness> {
         let options = convert::to_script(options)?;
-        let server = HttpClient::new(base_url, self.client.clone(), options, key.cloned());
+        let server = Server::new(base_url, self.client.clone(), options, key.cloned());
         let result = self.call("ready", (server.clone(),))?;
         let rejection = lock(&server.rejection).take();
         match (result.as_bool(), result.is_string()) {
@@ -240,7 +240,7 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An engine's server.
 #[derive(Clone, Debug)]
-pub(super) struct HttpClient {
+pub(super) struct Server {
     base: String,
     client: reqwest::Client,
     key: Option<ApiKey>,
@@ -277,7 +277,7 @@ impl HttpReply {
     }
 }
 
-impl HttpClient {
+impl Server {
     /// The server at `base`, `http://127.0.0.1:8000`.
     pub(super) fn new(base: &str, client: reqwest::Client, options: Dynamic, key: Option<ApiKey>) -> Self {
         Self {
@@ -357,7 +357,7 @@ pub(super) fn page(host: &Host, url: &str, path: &str, key: Option<&str>, wait: 
     let key = runtime::api_key(&Target::Url(url.to_owned()), key, &host.permits)?;
     let client = http::build_for_engines(http::direct().timeout(REQUEST_TIMEOUT))?;
     let base = runtime::server_url(url)?;
-    let server = HttpClient::new(base.as_str(), client, Dynamic::UNIT, key);
+    let server = Server::new(base.as_str(), client, Dynamic::UNIT, key);
     let mut answer = server.get(&host.tasks, path)?;
     let mut patience = Patience::new(&host.tasks, &host.run, host.settings.wait.unwrap_or(WAIT));
     // If the user said how long to wait, also wait for a server that does not answer.

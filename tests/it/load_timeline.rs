@@ -75,7 +75,7 @@ fn a_load_that_its_cache_cannot_hold_shows_it_in_every_figure_and_on_the_time_li
     );
     let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
     assert!(
-        rows.len() > 10 && rows.len() as f64 >= at("/timeline/looks"),
+        rows.len() > 10 && rows.len() as f64 >= at("/timeline/samples"),
         "{} rows",
         rows.len()
     );

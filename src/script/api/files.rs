@@ -213,7 +213,7 @@ pub mod files {
     ///
     /// # Errors
     ///
-    /// Those of `files::text`.
+    /// The errors of `files::text`.
     ///
     /// # Example
     ///
@@ -231,7 +231,7 @@ pub mod files {
     ///
     /// # Errors
     ///
-    /// Those of `files::text`; `usage` with line and column for invalid YAML.
+    /// The errors of `files::text`; `usage` with line and column for invalid YAML.
     ///
     /// # Example
     ///
@@ -248,7 +248,7 @@ pub mod files {
     ///
     /// # Errors
     ///
-    /// Those of `files::text`; `usage` with line and column for invalid JSON.
+    /// The errors of `files::text`; `usage` with line and column for invalid JSON.
     ///
     /// # Example
     ///

@@ -259,7 +259,7 @@ pub mod command {
     ///
     /// # Errors
     ///
-    /// Those of `run` without options; `usage` for an unknown option, a job that was not prepared, or a job with a
+    /// The errors of `run` without options; `usage` for an unknown option, a job that was not prepared, or a job with a
     /// script outside this folder; `limit` if the run would become larger than allowed.
     ///
     /// # Example

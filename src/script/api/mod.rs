@@ -20,7 +20,7 @@ mod verify;
 
 use rhai::{Engine, Module, Variant, exported_module};
 
-use super::adapter::HttpClient;
+use super::adapter::Server;
 use super::host::Service;
 use super::params::Param;
 use crate::fault::Fault;
@@ -63,7 +63,7 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_static_module("plot", exported_module!(output::plot).into());
     engine.register_static_module("prompt", exported_module!(load::prompt).into());
     engine.register_global_module(exported_module!(output::record).into());
-    name_type::<HttpClient>(engine, "Server", "The server that an adapter's `ready(engine)` checks.");
+    name_type::<Server>(engine, "Server", "The server that an adapter's `ready(engine)` checks.");
     name_type::<Service>(engine, "Service", "A server that a script started.");
     engine.register_global_module(exported_module!(service::service).into());
     engine.register_static_module("docker", exported_module!(service::docker).into());

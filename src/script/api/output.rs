@@ -125,7 +125,7 @@ pub mod record {
     ///
     /// # Errors
     ///
-    /// Those of `show`.
+    /// The errors of `show`.
     ///
     /// # Example
     ///

@@ -17,7 +17,7 @@ use crate::engine::{Arguments, DefaultsTo, ProbeProgram, ProgramOptions};
 use crate::fault::{Fault, Result};
 use crate::run::hide_variable;
 use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, bytes, environment, placeholder_launch};
-use crate::script::adapter::{HttpClient, REQUEST_TIMEOUT};
+use crate::script::adapter::{REQUEST_TIMEOUT, Server};
 use crate::script::convert::deserialize_as;
 use crate::script::host::{EngineHandle, LogOptions, Service};
 use crate::script::resolver::open_named;
@@ -211,7 +211,7 @@ pub mod service {
     /// }
     /// ```
     #[rhai_fn(return_raw, pure)]
-    pub fn get(context: NativeCallContext, engine: &mut HttpClient, path: &str) -> Caught<Dynamic> {
+    pub fn get(context: NativeCallContext, engine: &mut Server, path: &str) -> Caught<Dynamic> {
         Ok(to_script(&engine.get(&begin_call(&context).tasks, path)?)?)
     }
 
@@ -229,7 +229,7 @@ pub mod service {
     /// }
     /// ```
     #[rhai_fn(return_raw, pure)]
-    pub fn post(context: NativeCallContext, engine: &mut HttpClient, path: &str, body: Map) -> Caught<Dynamic> {
+    pub fn post(context: NativeCallContext, engine: &mut Server, path: &str, body: Map) -> Caught<Dynamic> {
         send(&context, engine, path, body, REQUEST_TIMEOUT)
     }
 
@@ -251,7 +251,7 @@ pub mod service {
     #[rhai_fn(name = "post", return_raw, pure)]
     pub fn post_within(
         context: NativeCallContext,
-        engine: &mut HttpClient,
+        engine: &mut Server,
         path: &str,
         body: Map,
         seconds: Dynamic,
@@ -269,7 +269,7 @@ pub mod service {
     /// }
     /// ```
     #[rhai_fn(get = "options", pure)]
-    pub fn options(engine: &mut HttpClient) -> Dynamic {
+    pub fn options(engine: &mut Server) -> Dynamic {
         engine.options.clone()
     }
 
@@ -418,7 +418,7 @@ pub mod process {
     }
 }
 
-fn send(context: &NativeCallContext, engine: &HttpClient, path: &str, body: Map, timeout: Duration) -> Caught<Dynamic> {
+fn send(context: &NativeCallContext, engine: &Server, path: &str, body: Map, timeout: Duration) -> Caught<Dynamic> {
     let body = from_script(&Dynamic::from(body))?;
     Ok(to_script(&engine.post(
         &begin_call(context).tasks,

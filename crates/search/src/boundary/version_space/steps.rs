@@ -101,10 +101,10 @@ impl Steps {
 fn divide(rows: &[Row], any: (f64, f64), falls: usize, before: &[Part], found: &mut Vec<Vec<Part>>) {
     let mut most = any;
     for (index, (at, quantity, fits)) in rows.iter().enumerate() {
-        if fits {
-            most.0 = most.0.max(*quantity)
+        if *fits {
+            most.0 = most.0.max(*quantity);
         } else {
-            most.1 = most.1.min(*quantity)
+            most.1 = most.1.min(*quantity);
         }
         if most.0 >= most.1 {
             return;
