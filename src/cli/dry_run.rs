@@ -155,7 +155,7 @@ fn is_unset(value: &Value) -> bool {
 }
 
 /// Lines of the launch preview: label, the only runtime it applies to, JSON pointer.
-const LAUNCH: [(&str, Option<&str>, &str); 12] = [
+const LAUNCH: [(&str, Option<&str>, &str); 14] = [
     ("engine", None, "/info/engine"),
     ("runtime", None, "/runtime"),
     ("image", Some("docker"), "/launch/image"),
@@ -165,6 +165,8 @@ const LAUNCH: [(&str, Option<&str>, &str); 12] = [
     ("environment", None, "/launch/env"),
     ("files", None, "/launch/files"),
     ("mounts", Some("docker"), "/launch/mounts"),
+    ("memory limit, bytes", Some("docker"), "/launch/memory_limit"),
+    ("shared memory, bytes", Some("docker"), "/launch/shm_size"),
     ("GPUs", None, "/launch/gpus"),
     ("limits", None, "/limits"),
     ("not allowed", None, "/not_allowed"),
