@@ -88,6 +88,8 @@ pub struct LaunchOptions {
     pub request_timeout: Option<f64>,
     /// Output tokens that may be missing from an answer that counts as `ok`.
     pub output_tolerance: u64,
+    /// Retries of a probe after an early end of text or an overloaded engine. Default: 3.
+    pub retries: Option<u32>,
     /// Docker: memory limit in bytes, including swap.
     #[serde(deserialize_with = "bytes")]
     pub memory_limit: Option<u64>,
@@ -401,12 +403,12 @@ mod tests {
 
     #[test]
     fn an_engine_that_runs_keeps_what_it_was_started_with() {
-        assert!(LaunchOptions::default().check_attached().is_ok());
+        assert!(LaunchOptions::default().check_runtime(RuntimeKind::Attach).is_ok());
         let options = LaunchOptions {
             prefix_cache: Some(false),
             ..LaunchOptions::default()
         };
-        let fault = options.check_attached().unwrap_err();
+        let fault = options.check_runtime(RuntimeKind::Attach).unwrap_err();
         assert!(fault.message.contains("`prefix_cache`"), "{fault}");
     }
 
