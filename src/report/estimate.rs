@@ -210,7 +210,6 @@ pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comp
     let lists = [
         ("what was measured", measured.collect()),
         ("which assumption explains it", explanations.collect()),
-        ("notes", claim.notes.clone()),
     ];
     let mut blocks = vec![Block::Finding(finding), Block::Table(Sheet::of(rows))];
     for (title, items) in lists {
