@@ -221,7 +221,12 @@ fn options_of(module: &str) -> Vec<Declared> {
                 default => json_or_string(default),
             };
             let meaning = std::mem::take(&mut meaning);
-            found.push(Declared::new(name.to_owned(), default, meaning.trim()));
+            let mut option = Declared::new(name.to_owned(), default, meaning.trim());
+            if option.default.is_string() {
+                // The comment names the possible texts in quotes.
+                option.form.values = meaning.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+            }
+            found.push(option);
         }
     }
     found
