@@ -218,7 +218,7 @@ fn further(boundary: &Boundary, longest: bool, run: &RunFacts) -> Option<Map<Str
     let searched = axes.filter(|axis| boundary.varies(axis) && (!longest || *axis == "concurrency"));
     for axis in searched.clone() {
         let (low, high) = (smallest.int(axis)?, largest.int(axis)?);
-        set.insert(axis.to_owned(), json!([low, high.saturating_mul(4)]));
+        set.insert(axis.to_owned(), json!(format!("{low}..{}", high.saturating_mul(4))));
     }
     are_declared(searched, run).then_some(set)
 }

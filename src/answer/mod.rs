@@ -20,7 +20,7 @@ mod rows;
 mod words;
 
 pub use advice::{Advice, advise};
-pub use command::{allow_flags, run_command};
+pub use command::{RUN_OPTIONS, allow_flags, run_command};
 pub use context::{AnswerContext, RunFacts};
 pub use findings::Findings;
 pub use outcome::OutcomeKind;

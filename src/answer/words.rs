@@ -403,7 +403,7 @@ fn untested_text(untested: &Untested) -> String {
     };
     format!(
         "{point} {ended} ({}); start the server again and resume with `profiler run --resume DIR`, or count such points as failing: \
-         `--set search.crash=fails`",
+         `--search.crash fails`",
         untested.message.as_deref().unwrap_or(verdict.name())
     )
 }
@@ -563,7 +563,7 @@ mod tests {
         );
         assert_eq!(
             answer.next.as_deref(),
-            Some("profiler run adaptive --set input=8192 --set output=4096")
+            Some("profiler run adaptive --input 8192 --output 4096")
         );
     }
 
@@ -577,7 +577,7 @@ mod tests {
         assert_eq!(next(458_224), None, "the script has no concurrency");
         assert_eq!(
             next(12_300).as_deref(),
-            Some("profiler run adaptive --set 'input=[128,32768]' --set 'output=[128,16384]'"),
+            Some("profiler run adaptive --input 128..32768 --output 128..16384"),
             "longer requests may fill the KV cache"
         );
         let map = lengths(&[(8192, 4096, fits(12_300))]);
@@ -651,7 +651,7 @@ mod tests {
         );
         assert_eq!(
             answer.next.as_deref(),
-            Some("profiler run adaptive --set input=5872 --set output=128"),
+            Some("profiler run adaptive --input 5872 --output 128"),
             "how many at once"
         );
     }

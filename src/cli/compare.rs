@@ -252,17 +252,15 @@ fn memory_blocks(inputs: &[ComparisonInput], estimates: &[MemoryCase], findings:
     for (name, one) in all.iter().zip(estimates) {
         blocks.extend(report::memory_comparison(&name.0, &one.with, &one.comparison));
     }
-    let several = inputs.len() > 1;
-    let notes = inputs.iter().flat_map(|input| {
-        input.notes.iter().map(move |note| {
-            if several {
-                format!("{}: {note}", input.title)
-            } else {
-                note.clone()
-            }
-        })
-    });
-    blocks.extend(Block::list("notes", notes.collect(), Weight::Normal));
+    // Both sides may have the same note, and so may several cases.
+    let mut notes: Vec<String> = Vec::new();
+    let measured = inputs.iter().map(|input| (&input.title, &input.notes));
+    let claimed = estimates.iter().map(|one| (&one.with.by, &one.with.notes));
+    for (title, all) in measured.chain(claimed) {
+        let titled = all.iter().map(|note| format!("{title}: {note}"));
+        notes.extend(titled.filter(|note| !notes.contains(note)).collect::<Vec<_>>());
+    }
+    blocks.extend(Block::list("notes", notes, Weight::Normal));
     blocks.extend(report::threshold_blocks(findings, inputs.len()));
     blocks
 }

@@ -86,6 +86,7 @@ pub(super) fn execute(
     program: &Program,
 ) -> Result<Status> {
     let run = Run::ephemeral("dry-run");
+    let names_gpus = plan.set.contains_key("gpus");
     let host = options.host(script, plan.set, run, true, Author::from_script(main), program)?;
     ask_consent(&host, None::<fn(&mut dyn FnMut())>);
     let preview = Arc::new(Mutex::new(Preview::default()));
@@ -126,9 +127,11 @@ pub(super) fn execute(
     // permission.
     let refused = preview.engines.iter().any(|engine| !engine["not_allowed"].is_null())
         || preview.wants.iter().any(|want| !want.allowed);
+    let lacks_gpu = names_gpus && preview.engines.iter().any(|engine| !engine["no_gpu"].is_null());
     Ok(match missing {
         Some(diagnostic) => program.complain(&diagnostic),
         None if refused => Kind::NotAllowed.exit_code(),
+        None if lacks_gpu => Kind::Missing.exit_code(),
         None => 0,
     })
 }
@@ -155,7 +158,7 @@ fn is_unset(value: &Value) -> bool {
 }
 
 /// Lines of the launch preview: label, the only runtime it applies to, JSON pointer.
-const LAUNCH: [(&str, Option<&str>, &str); 12] = [
+const LAUNCH: [(&str, Option<&str>, &str); 15] = [
     ("engine", None, "/info/engine"),
     ("runtime", None, "/runtime"),
     ("image", Some("docker"), "/launch/image"),
@@ -165,7 +168,10 @@ const LAUNCH: [(&str, Option<&str>, &str); 12] = [
     ("environment", None, "/launch/env"),
     ("files", None, "/launch/files"),
     ("mounts", Some("docker"), "/launch/mounts"),
+    ("memory limit, bytes", Some("docker"), "/launch/memory_limit"),
+    ("shared memory, bytes", Some("docker"), "/launch/shm_size"),
     ("GPUs", None, "/launch/gpus"),
+    ("missing", None, "/no_gpu"),
     ("limits", None, "/limits"),
     ("not allowed", None, "/not_allowed"),
 ];

@@ -8,6 +8,7 @@ use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, Command};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _};
 use serde_json::Value;
 use tokio::runtime::Builder;
 
@@ -16,7 +17,8 @@ use crate::fault::{Fault, Result};
 use crate::run::{Folder, Manifest};
 use crate::script::form::{Takes, flag_name};
 use crate::script::params::{Declared, settable};
-use crate::script::{self, CANNOT_LIST, Diagnostic, Host, Main, Settings, suggest};
+use crate::script::{self, CANNOT_LIST, Diagnostic, Host, Main, Settings, shipped, suggest};
+use crate::sim;
 use crate::task::Tasks;
 
 /// Values set by flags: the paths of parameters and their values.
@@ -100,6 +102,14 @@ pub(super) fn with_flags(command: Command, words: &[OsString]) -> Command {
     let Some((_, declared)) = declared else { return command };
     let hosts: Vec<String> = options(&command).into_iter().map(|option| option.name).collect();
     let mut flags = settable(&declared);
+    for flag in &mut flags {
+        match flag.name.as_str() {
+            "engine" => (flag.form.values)
+                .extend(shipped::modules().filter_map(|name| Some(name.strip_prefix("engines/")?.to_owned()))),
+            "profile" => flag.form.values.extend(sim::names().map(str::to_owned)),
+            _ => {}
+        }
+    }
     // A shell evaluates these names, and they may come from an untrusted script.
     flags.retain(|flag| !hosts.contains(&flag_name(&flag.name)) && flag.name.chars().all(is_plain));
     flags.sort_by_key(|flag| flag_name(&flag.name));
@@ -328,6 +338,45 @@ fn argument(flag: Declared) -> Arg {
         .help(flag.meaning.replace(char::is_control, ""));
     match flag.form.takes {
         Takes::Bool => argument.action(ArgAction::SetTrue),
-        _ => argument.action(ArgAction::Set),
+        _ => {
+            let (values, has_path) = (flag.form.values, flag.form.path);
+            let offered = move |begun: &OsStr| offered(&values, has_path, begun);
+            argument.action(ArgAction::Set).add(ArgValueCompleter::new(offered))
+        }
+    }
+}
+
+/// The values with this beginning, and the files and folders if a path is possible.
+fn offered(values: &[String], has_path: bool, begun: &OsStr) -> Vec<CompletionCandidate> {
+    let begun_text = begun.to_string_lossy();
+    // A shell evaluates these, and they may come from an untrusted script.
+    let plain = values.iter().filter(|value| value.chars().all(is_plain));
+    let named = plain.filter(|value| value.starts_with(&*begun_text));
+    let paths = has_path.then(|| PathCompleter::any().complete(begun));
+    named
+        .map(CompletionCandidate::new)
+        .chain(paths.into_iter().flatten())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::answer::RUN_OPTIONS;
+    use crate::cli::Arguments;
+
+    #[test]
+    fn a_printed_command_knows_which_parameters_have_no_flag() {
+        let mut names: Vec<String> = options(&Arguments::command())
+            .into_iter()
+            .map(|option| option.name)
+            .collect();
+        names.retain(|name| !["model", "url"].contains(&name.as_str()));
+        names.push("help".to_owned());
+        names.sort();
+        names.dedup();
+        assert_eq!(names, RUN_OPTIONS);
     }
 }

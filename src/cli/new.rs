@@ -66,7 +66,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct ForkArgs {
-    /// Name of a shipped script, of a module such as std/engines/vllm, or of a probe such as std/probes/layers
+    /// Name of a shipped script, of a module such as std/engines/vllm, or of a probe such as std/probes/layers; with
+    /// --diff or --update also the copy, which says where it comes from
     name: String,
     /// The new file; NAME.rhai (or .py) in the current folder when absent
     file: Option<PathBuf>,
@@ -85,8 +86,17 @@ pub(super) struct ForkArgs {
 pub(super) fn fork(args: &ForkArgs, program: &Program) -> Result<Status> {
     let target = args.file.clone().unwrap_or_else(|| default_target(&args.name));
     if args.diff || args.update {
+        let copy = Path::new(&args.name);
+        let origin = match args.file {
+            None if copy.is_file() => Some(script::origin_of(copy)?),
+            _ => None,
+        };
+        let copies = match &origin {
+            Some((name, has_strategy)) => script::copies(name, copy, args.strategy || *has_strategy)?,
+            None => script::copies(&args.name, &target, args.strategy)?,
+        };
         let mut status = 0;
-        for (path, shipped) in script::copies(&args.name, &target, args.strategy)? {
+        for (path, shipped) in copies {
             let text = fs::read_to_string(&path).map_err(|error| Fault::io(&path, &error))?;
             if text == shipped {
                 program.terminal.print(&format!("{} is what ships", path.display()))?;

@@ -20,7 +20,8 @@ use crate::sim::{Options, Sim, SimHandle, Spec};
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// A script with a strategy (a function of `map, probe, options`), or an adapter
+    /// A script with a strategy (a function of `map, probe, options`), or an adapter; of several strategies one is
+    /// named by FILE::NAME
     script: PathBuf,
     /// Print the score as one JSON document
     #[arg(long)]
@@ -40,15 +41,20 @@ const SERVERS: [(&str, &str); 7] = [
 
 /// Tests a strategy or an adapter. Exit status 1 if a point was wrongly called safe, or no server was driven.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    let main = Main::open(&args.script)?;
-    let found = script::check(&program.idle_host(&args.script), &args.script);
+    let text = args.script.to_string_lossy();
+    let (path, wanted) = match text.rsplit_once("::") {
+        Some((path, name)) => (PathBuf::from(path), Some(name)),
+        None => (args.script.clone(), None),
+    };
+    let main = Main::open(&path)?;
+    let found = script::check(&program.idle_host(&path), &path);
     for diagnostic in &found {
         program.complain(diagnostic);
     }
     if !found.is_empty() {
         return Ok(Kind::Compile.exit_code());
     }
-    let subject = script::subject(&program.idle_host(&args.script), &main)?;
+    let subject = script::subject(&program.idle_host(&path), &main, wanted)?;
     let servers = match subject {
         Subject::Adapter => serve(program)?,
         Subject::Strategy(_) => Vec::new(),
@@ -59,7 +65,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         ..ScriptOptions::default()
     };
     let run = Run::ephemeral("test");
-    let host = options.host(&args.script, Map::new(), run, false, Author::Stranger, program)?;
+    let host = options.host(&path, Map::new(), run, false, Author::Stranger, program)?;
     let urls: Vec<_> = servers
         .iter()
         .map(|(name, handle)| (*name, handle.url.as_str()))
@@ -72,8 +78,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         program.print_json(&score)?;
     } else {
         let scored = format!(
-            "{} sha256:{}, profiler {}",
-            args.script.display(),
+            "{text} sha256:{}, profiler {}",
             main.source.sha256,
             env!("CARGO_PKG_VERSION")
         );

@@ -11,7 +11,7 @@ use super::lifecycle::ensure::recall_failed_starts;
 use super::lifecycle::health::stop_running;
 use super::lifecycle::options::{Context, LaunchOptions};
 use super::probe;
-use super::probe::answer::ProbeOptions;
+use super::probe::answer::{ProbeOptions, RETRIES};
 use super::probe::dry_run::dry_run;
 use crate::boundary::Point;
 use crate::fault::{Fault, Result};
@@ -69,9 +69,10 @@ impl Pool {
     ///
     /// `usage` for a wrong point or option; `missing` for something that the engine needs. The engine's failures are
     /// verdicts, never errors.
-    pub fn probe(&self, point: &Point, options: ProbeOptions) -> Result<Value> {
+    pub fn probe(&self, point: &Point, mut options: ProbeOptions) -> Result<Value> {
         let requested = probe::check(point, &options)?;
         let first = self.first();
+        options.retries = options.retries.or(first.options.retries).or(Some(RETRIES));
         if first.context.dry_run {
             let others = self.others.iter().map(|member| &member.engine);
             return dry_run(first, others, point, requested, options.overload);

@@ -210,7 +210,6 @@ pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Esti
     let lists = [
         ("what was measured", measured.collect()),
         ("which assumption explains it", explanations.collect()),
-        ("notes", claim.notes.clone()),
     ];
     let mut blocks = vec![Block::Finding(finding), Block::Table(Sheet::from_rows(rows))];
     for (title, items) in lists {

@@ -98,7 +98,7 @@ pub fn api_key(target: &Target, variable: Option<&str>, permits: &Permits) -> Re
     if !given {
         return unless_usual(Fault::not_allowed(
             format!("the key in `{name}` is only for a server that the command line names"),
-            format!("write `--url URL --set api_key_env={name}`, or allow it with `--allow token`"),
+            format!("write `--url URL --api-key-env {name}`, or allow it with `--allow token`"),
         ));
     }
     let Some(value) = std::env::var(name).ok().filter(|value| !value.trim().is_empty()) else {
@@ -219,7 +219,7 @@ fn address(inspected: &ContainerInspectResponse, requested: Option<u16>) -> Resu
         (None, []) => {
             return Err(Fault::missing(
                 "no port of it is known: it publishes and exposes none, and its command line has no `--port`",
-                "say which one its engine listens on, `--set port=8000`, or publish it: `docker run --publish 127.0.0.1:8000:8000 …`",
+                "say which one its engine listens on, `--port 8000`, or publish it: `docker run --publish 127.0.0.1:8000:8000 …`",
             ));
         }
         (None, ports) => {
@@ -242,7 +242,7 @@ fn address(inspected: &ContainerInspectResponse, requested: Option<u16>) -> Resu
 }
 
 /// The hint if a container has several ports.
-const CHOOSE_PORT: &str = "choose one: `--set port=8000`";
+const CHOOSE_PORT: &str = "choose one: `--port 8000`";
 
 /// The address on this machine where a port is published.
 fn published_address(binding: &PortBinding) -> Option<String> {

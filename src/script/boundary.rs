@@ -206,7 +206,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, mut search: Option<Value
         Some(what) => Err(Fault::missing(
             what,
             "see the server's log, restart it and resume the run, or count such points as failing: \
-             `--set search.crash=fails`; a slow server gets more time in a new run: `--set request_timeout=600`",
+             `--search.crash fails`; a slow server gets more time in a new run: `--request-timeout 600`",
         )),
         None => Ok(findings),
     }

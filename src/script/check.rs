@@ -6,10 +6,13 @@
 //! uses in a file. Facts that are unknown until the script runs are not reported.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, FnCallExpr, Module, ParseErrorType, Position, Scope, Stmt};
+use rhai::{
+    AST, ASTNode, Engine, EvalAltResult, Expr, FnCallExpr, Module, ParseErrorType, Position, Scope, Stmt, StmtBlock,
+};
 use serde_json::Value;
 
 use super::adapter::{self, CLUSTER, EXPORTS, Exports, missing_exports};
@@ -20,7 +23,7 @@ use super::params::{Declared, check_values, in_script, merge_values, search_opti
 use super::resolver::locate;
 use super::signature::{Signature, forms, is_name, misspelt_axis, natives};
 use super::source::Source;
-use super::suggest::{nearest, suggest};
+use super::suggest::{guessed, nearest, suggest};
 use super::{Caught, Host, describe_params, interpreter, on_thread, resolver, shipped};
 use crate::boundary::Cause;
 use crate::engine::check_adapter;
@@ -41,15 +44,16 @@ pub fn check_main(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {
     on_thread(|| Ok(find_all(host, main))).unwrap_or_else(|diagnostic| vec![*diagnostic])
 }
 
-/// Warnings about a script without errors: calls of deprecated functions, each with its location, and causes in an
-/// adapter's failure rules that are almost known ones. Such a cause may be the adapter's own, so it is no error.
+/// Warnings about a script without errors: calls of deprecated functions and dropped searches, each with its location,
+/// and causes in an adapter's failure rules that are almost known ones. Such a cause may be the adapter's own, so it is
+/// no error.
 pub fn warnings(host: &Arc<Host>, script: &Path) -> Vec<String> {
     let found = on_thread(|| {
         let main = open(script)?;
         let mut checker = Checker::new(host, &main);
         checker.file(&main.source);
-        let mut warnings = checker.deprecated;
-        if matches!(subject(host, &main), Ok(Subject::Adapter)) {
+        let mut warnings = checker.warnings;
+        if matches!(subject(host, &main, None), Ok(Subject::Adapter)) {
             warnings.extend(misspelt_causes(host, &main)?);
         }
         Ok(warnings)
@@ -137,8 +141,8 @@ struct Checker<'a> {
     files: BTreeMap<String, Vec<Signature>>,
     importing: Vec<String>,
     found: Vec<Diagnostic>,
-    /// Warnings about calls of deprecated functions.
-    deprecated: Vec<String>,
+    /// Warnings about calls.
+    warnings: Vec<String>,
 }
 
 impl<'a> Checker<'a> {
@@ -153,7 +157,7 @@ impl<'a> Checker<'a> {
             files: BTreeMap::new(),
             importing: Vec::new(),
             found: Vec::new(),
-            deprecated: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -184,10 +188,24 @@ impl<'a> Checker<'a> {
         for call in &outline.calls {
             let module = modules.get(&call.namespace).and_then(Option::as_ref);
             let called = module.and_then(|module| module.iter().find(|one| one.name == call.name));
+            let own = outline
+                .functions
+                .iter()
+                .find(|one| call.namespace.is_empty() && one.name == call.name);
+            if let Some(variable) = &call.dropped
+                && let Some(("search", _)) = called.or(own).and_then(Signature::first_param)
+            {
+                let place = Place::new(source.clone(), call.at);
+                let warning = format!(
+                    "{place}: the search that `{0}` returns is dropped: write `{variable} = {0}({variable}, …)`",
+                    call.path()
+                );
+                self.warnings.push(warning);
+            }
             if let Some(remedy) = called.and_then(|called| called.deprecated.as_ref()) {
                 let place = Place::new(source.clone(), call.at);
                 let warning = format!("{place}: `{}::{}` is deprecated: {remedy}", call.namespace, call.name);
-                self.deprecated.push(warning);
+                self.warnings.push(warning);
             }
         }
         if is_meant(&outline, EXPORTS) {
@@ -356,14 +374,12 @@ fn check_call(
     if same.iter().any(takes) {
         return None;
     }
-    let path = match call.namespace.as_str() {
-        "" => call.name.clone(),
-        namespace => format!("{namespace}::{}", call.name),
-    };
+    let path = call.path();
     if same.is_empty() {
         let fault = Fault::new(Kind::Compile, format!("there is no function `{path}`"));
         let known = candidates.iter().map(|one| one.name.as_str());
-        return Some(suggest(fault, &call.name, known, "`profiler doc` lists the functions"));
+        let otherwise = guessed(&call.name).unwrap_or("`profiler doc` lists the functions");
+        return Some(suggest(fault, &call.name, known, otherwise));
     }
     let given = Count(call.args, "argument");
     let fault = Fault::new(Kind::Compile, format!("`{path}` does not take {given}"));
@@ -405,6 +421,18 @@ struct Call {
     args: usize,
     method: bool,
     at: Position,
+    /// Its first argument, a variable, if nothing takes what the call returns.
+    dropped: Option<String>,
+}
+
+impl Call {
+    /// `steps::probe`.
+    fn path(&self) -> String {
+        match self.namespace.as_str() {
+            "" => self.name.clone(),
+            namespace => format!("{namespace}::{}", self.name),
+        }
+    }
 }
 
 impl Outline {
@@ -415,9 +443,26 @@ impl Outline {
             functions: functions.map(|function| Signature::from_function(&function)).collect(),
             ..Self::default()
         };
+        let mut roots = BTreeSet::new();
+        ast.walk(&mut |path: &[ASTNode]| {
+            if let [ASTNode::Stmt(root)] = path {
+                roots.insert(root.position());
+            }
+            true
+        });
+        // The last statement of a function, or of the file, is its value.
+        let bodies: BTreeSet<Position> = ast
+            .iter_fn_def()
+            .map(|function| function.body.start_position())
+            .collect();
+        let is_last = |root: &Stmt| {
+            let after = (Bound::Excluded(root.position()), Bound::Unbounded);
+            let (next, body) = (roots.range(after).next(), bodies.range(after).next());
+            next.is_none_or(|next| body.is_some_and(|body| body < next))
+        };
         ast.walk(&mut |path: &[ASTNode]| {
             match path.last() {
-                Some(ASTNode::Stmt(stmt)) => outline.stmt(stmt),
+                Some(ASTNode::Stmt(stmt)) => outline.stmt(stmt, is_dropped(path, &is_last)),
                 Some(ASTNode::Expr(expr)) => outline.expr(expr),
                 _ => {}
             }
@@ -426,7 +471,7 @@ impl Outline {
         outline
     }
 
-    fn stmt(&mut self, stmt: &Stmt) {
+    fn stmt(&mut self, stmt: &Stmt, is_dropped: bool) {
         match stmt {
             Stmt::Import(import, at) => {
                 if let Expr::StringConstant(path, path_at) = &import.0 {
@@ -437,7 +482,15 @@ impl Outline {
                     });
                 }
             }
-            Stmt::FnCall(call, at) => self.call(call, false, *at),
+            Stmt::FnCall(call, at) => {
+                let before = self.calls.len();
+                self.call(call, false, *at);
+                if let (true, Some(Expr::Variable(variable, _, _)), Some(last)) =
+                    (is_dropped, call.args.first(), self.calls[before..].last_mut())
+                {
+                    last.dropped = Some(variable.1.to_string());
+                }
+            }
             Stmt::Var(var, _, _) => {
                 if let Expr::FnCall(call, _) = &var.1
                     && call.name == "params"
@@ -497,7 +550,24 @@ impl Outline {
             args: call.args.len(),
             method,
             at,
+            dropped: None,
         });
+    }
+}
+
+/// Whether nothing takes the value of the statement at the end of this path. `is_last` is for the first one of a path.
+fn is_dropped(path: &[ASTNode], is_last: &impl Fn(&Stmt) -> bool) -> bool {
+    let Some((ASTNode::Stmt(stmt), parents)) = path.split_last() else {
+        return false;
+    };
+    let ends = |block: &StmtBlock| block.statements().last().is_some_and(|last| std::ptr::eq(last, *stmt));
+    match parents.last() {
+        None => !is_last(stmt),
+        Some(ASTNode::Stmt(Stmt::While(..) | Stmt::Do(..) | Stmt::For(..))) => true,
+        Some(ASTNode::Stmt(Stmt::Block(block))) if !ends(block) => true,
+        Some(ASTNode::Stmt(Stmt::If(branches, _))) if !ends(&branches.body) && !ends(&branches.branch) => true,
+        Some(ASTNode::Stmt(Stmt::Block(_) | Stmt::If(..))) => is_dropped(parents, is_last),
+        _ => false,
     }
 }
 
@@ -531,19 +601,31 @@ const STRATEGY: [&str; 3] = ["map", "probe", "options"];
 ///
 /// # Errors
 ///
-/// `usage` if it is neither a strategy nor an adapter, or has several strategies.
-pub fn subject(host: &Arc<Host>, main: &Main) -> Result<Subject> {
+/// `usage` if it is neither a strategy nor an adapter, or has several strategies and `wanted` is none of them.
+pub fn subject(host: &Arc<Host>, main: &Main, wanted: Option<&str>) -> Result<Subject> {
     let engine = interpreter(host, &main.root);
     let ast = resolver::compile(&engine, &main.source)
         .map_err(|error| diagnose(&engine, &host.sources, &main.source.key, error).fault)?;
-    if is_meant(&Outline::from_ast(&ast), EXPORTS) {
+    let outline = Outline::from_ast(&ast);
+    let is_one_of_its_own = || {
+        ast.iter_functions()
+            .any(|function| function.name == "command" && function.params.len() == 1)
+    };
+    if wanted.is_none() && (is_meant(&outline, EXPORTS) || is_one_of_its_own()) {
         return Ok(Subject::Adapter);
     }
     let strategies = ast.iter_functions().filter(|function| function.params == STRATEGY);
     let mut names: Vec<&str> = strategies.map(|function| function.name).collect();
     // Rhai keeps functions in hash order, which differs between builds.
     names.sort_unstable();
+    names.retain(|name| wanted.is_none_or(|wanted| wanted == *name));
     match names.as_slice() {
+        [] if wanted.is_some() => Err(Fault::usage(format!(
+            "`{}` has no strategy `{}`",
+            main.source.key,
+            wanted.unwrap_or_default()
+        ))
+        .hint("a strategy is a function of `map, probe, options`")),
         [name] => Ok(Subject::Strategy((*name).to_owned())),
         [] => Err(
             Fault::usage(format!("`{}` has no strategy and is no adapter", main.source.key))
@@ -554,7 +636,7 @@ pub fn subject(host: &Arc<Host>, main: &Main) -> Result<Subject> {
             main.source.key,
             several.join("`, `")
         ))
-        .hint("keep one in a file, and the parts of it in functions with other parameters")),
+        .hint(format!("name one: `profiler test {}::{}`", main.source.key, several[0]))),
     }
 }
 

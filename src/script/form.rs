@@ -50,12 +50,14 @@ const MOST_NUMBERS: i64 = 64;
 
 /// The third argument of `param`.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct FormOptions {
     takes: Option<Takes>,
     example: Option<String>,
     least: Option<f64>,
     most: Option<f64>,
+    values: Vec<String>,
+    path: bool,
 }
 
 /// The form of a parameter's value.
@@ -69,6 +71,12 @@ pub struct Form {
     pub least: Option<f64>,
     /// The largest number.
     pub most: Option<f64>,
+    /// Values that a shell offers; others may be possible.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+    /// Whether a shell offers files and folders.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub path: bool,
 }
 
 impl Form {
@@ -88,6 +96,8 @@ impl Form {
             example: options.example,
             least: options.least,
             most: options.most,
+            values: options.values,
+            path: options.path,
         }
     }
 

@@ -213,7 +213,7 @@ impl EngineHandle {
                 "model_not_simulated",
                 format!(
                     "`{model}` is not simulated: the engine serves `{}`, the model of its profile `{}`; \
-                     `--set profile=NAME` chooses another one",
+                     `--profile NAME` chooses another one",
                     profile.model, profile.name
                 ),
             ))?;

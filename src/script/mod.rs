@@ -45,6 +45,6 @@ pub(crate) use interpreter::STACK;
 pub use interpreter::{CANNOT_LIST, describe_params, guarded, interpreter, on_thread, run};
 pub use main_script::{Main, STDIN, module_hash, named_modules};
 pub use meter::Meter;
-pub use shipped::{copies, fork, is_shipped, is_unedited};
+pub use shipped::{copies, fork, is_shipped, is_unedited, origin_of};
 pub use source::{Source, Sources};
 pub(crate) use suggest::suggest;

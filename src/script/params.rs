@@ -65,6 +65,14 @@ impl Declared {
         parts
     }
 
+    /// The error for an option that the search of this parameter has no use for.
+    fn unused(&self, path: &str, key: &str) -> Option<Fault> {
+        let (module, strategy) = strategy(std::slice::from_ref(self))?;
+        unused_by(module, strategy).iter().find(|name| *name == key)?;
+        let fault = Fault::usage(format!("`{module}::{strategy}` has no use for `{path}`"));
+        Some(fault.hint("leave it out, or run another strategy: `profiler list`"))
+    }
+
     /// Checks the value that the user gave and converts it for scripts; entries of a map that are not given keep their
     /// defaults. `path` is the parameter's dotted name, for errors: `search.max_probes`.
     fn read(&self, path: &str, value: &Value) -> Result<Value> {
@@ -76,7 +84,7 @@ impl Declared {
         for (key, value) in set {
             let path = format!("{path}.{key}");
             let part = parts.iter().find(|part| part.name == *key);
-            let part = part.ok_or_else(|| unknown(&parts, &path, key))?;
+            let part = part.ok_or_else(|| self.unused(&path, key).unwrap_or_else(|| unknown(&parts, &path, key)))?;
             map.insert(key.clone(), part.read(&path, value)?);
         }
         Ok(Value::Object(map))
@@ -134,13 +142,16 @@ pub(in crate::script) fn merge_values(declared: &[Declared], set: &Map<String, V
     Ok(values)
 }
 
+/// The beginning of the hint that lists all parameters of a script.
+pub(in crate::script) const PARAMETERS_ARE: &str = "the parameters are";
+
 fn unknown(known: &[Declared], path: &str, key: &str) -> Fault {
     let fault = Fault::usage(format!("unknown parameter `{path}`"));
     let names = || known.iter().map(|one| one.name.as_str());
     let otherwise = if known.is_empty() {
         "the script declares no parameters".to_owned()
     } else {
-        format!("the parameters are {}", quoted(names()))
+        format!("{PARAMETERS_ARE} {}", quoted(names()))
     };
     suggest(fault, key, names(), otherwise)
 }
@@ -155,35 +166,54 @@ pub(in crate::script) fn check_values(declared: &[Declared], values: &Map<String
 }
 
 /// The options of the search that a parameter is for, by its meaning: `options of model_guided::search` gives the
-/// options of `std/model_guided` and those of every strategy, with defaults in Rhai notation. Empty if it is not a
-/// search of the standard library.
+/// options of `std/model_guided` and those of every strategy that it has a use for, with defaults in Rhai notation.
+/// Empty if it is not a search of the standard library.
 pub fn search_options(declared: &[Declared]) -> Vec<Declared> {
-    let meaning = declared
-        .iter()
-        .find(|one| one.name == "search")
-        .map_or("", |one| &one.meaning);
-    let strategy = meaning
-        .strip_prefix("options of ")
-        .and_then(|rest| rest.split_once("::"));
-    let Some((module, _)) = strategy.filter(|(module, _)| shipped::modules().any(|known| known == *module)) else {
+    let Some((module, strategy)) = strategy(declared) else {
         return Vec::new();
     };
+    let unused = unused_by(module, strategy);
     let mut options = options_of(module);
     let mut shared = options_of("search/steps");
-    shared.retain(|one| options.iter().all(|own| own.name != one.name));
+    shared.retain(|one| !unused.contains(&one.name) && options.iter().all(|own| own.name != one.name));
     options.extend(shared);
     options
 }
 
+/// The shipped module and its function that the parameter `search` has options of.
+fn strategy(declared: &[Declared]) -> Option<(&str, &str)> {
+    let search = declared.iter().find(|one| one.name == "search")?;
+    let (module, rest) = search.meaning.strip_prefix("options of ")?.split_once("::")?;
+    let function = rest
+        .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+        .next()?;
+    shipped::modules()
+        .any(|known| known == module)
+        .then_some((module, function))
+}
+
+/// The options of every strategy that this one has no use for, from `UNUSED` of its module.
+fn unused_by(module: &str, strategy: &str) -> Vec<String> {
+    let lists = constant(module, "UNUSED");
+    let mut lists = lists.lines().filter_map(|line| line.trim().split_once(": "));
+    let list = lists.find(|(name, _)| *name == strategy).map_or("", |(_, list)| list);
+    serde_json::from_str(list.trim_end_matches(',')).unwrap_or_default()
+}
+
+/// The lines of a map that is a constant of a shipped module; empty without it.
+fn constant(module: &str, name: &str) -> String {
+    let text = shipped::module(module).unwrap_or_default();
+    let lines = text
+        .split_once(&format!("const {name} = #{{"))
+        .and_then(|(_, rest)| rest.split_once("\n};"));
+    lines.map_or("", |(lines, _)| lines).to_owned()
+}
+
 /// The options in `OPTIONS` of a shipped module.
 fn options_of(module: &str) -> Vec<Declared> {
-    let text = shipped::module(module).unwrap_or_default();
-    let options = text
-        .split_once("const OPTIONS = #{")
-        .and_then(|(_, rest)| rest.split_once("\n};"));
     let mut meaning = String::new();
     let mut found = Vec::new();
-    for line in options.map_or("", |(options, _)| options).lines().map(str::trim) {
+    for line in constant(module, "OPTIONS").lines().map(str::trim) {
         if let Some(comment) = line.strip_prefix("//") {
             meaning.push_str(comment);
         } else if let Some((name, default)) = line.split_once(": ") {
@@ -192,7 +222,12 @@ fn options_of(module: &str) -> Vec<Declared> {
                 default => json_or_string(default),
             };
             let meaning = std::mem::take(&mut meaning);
-            found.push(Declared::new(name.to_owned(), default, meaning.trim()));
+            let mut option = Declared::new(name.to_owned(), default, meaning.trim());
+            if option.default.is_string() {
+                // The comment names the possible texts in quotes.
+                option.form.values = meaning.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+            }
+            found.push(option);
         }
     }
     found

@@ -187,6 +187,36 @@ pub fn copies(name: &str, target: &Path, strategy: bool) -> Result<Vec<(PathBuf,
     Ok(files)
 }
 
+/// The name of the shipped file that a copy comes from, by its origin line, and whether it imports a copy of its
+/// strategy.
+///
+/// # Errors
+///
+/// `usage` if the file does not say where it comes from; errors of reading it.
+pub fn origin_of(copy: &Path) -> Result<(String, bool)> {
+    let text = fs::read_to_string(copy).map_err(|error| Fault::io(copy, &error))?;
+    let named = text.lines().find_map(|line| {
+        let (_, origin) = line.split_once("origin: profiler ")?;
+        let file = origin.split_whitespace().nth(1)?;
+        let name = file.strip_suffix(".rhai").or_else(|| file.strip_suffix(".py"))?;
+        Some(match name.strip_prefix("stdlib/") {
+            Some(module) => format!("std/{module}"),
+            None => name.strip_prefix("scripts/")?.to_owned(),
+        })
+    });
+    match named {
+        Some(name) => {
+            // A copied module that imports its neighbours is compared by itself.
+            let is_script = !name.starts_with("std/");
+            Ok((name, is_script && imports(r"\./").is_match(&text)))
+        }
+        None => Err(
+            Fault::usage(format!("`{}` does not say where it comes from", copy.display()))
+                .hint("name the shipped script too: `profiler fork NAME FILE --diff`"),
+        ),
+    }
+}
+
 /// Whether a copy was not edited, by the hash in its origin line.
 pub fn is_unedited(copy: &str) -> bool {
     let is_origin = |line: &&str| {

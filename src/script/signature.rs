@@ -8,7 +8,7 @@ use rhai::{Engine, FnAccess, FnNamespace, ScriptFnMetadata};
 use super::convert::type_name;
 use super::lexer::is_word;
 use super::source::Sources;
-use super::suggest::{did_you_mean, nearest, quoted};
+use super::suggest::{did_you_mean, guessed, nearest, quoted};
 use crate::engine::COORDINATES;
 use crate::fault::{Fault, Kind};
 
@@ -45,6 +45,12 @@ impl Signature {
             private: function.access == FnAccess::Private,
             deprecated: function.comments.first().and_then(|line| deprecation(line)),
         }
+    }
+
+    /// Name and type of its first parameter.
+    pub(crate) fn first_param(&self) -> Option<(&str, &str)> {
+        let (name, kind) = self.params.first()?;
+        Some((name, kind))
     }
 }
 
@@ -133,7 +139,8 @@ pub(super) fn not_found(engine: &Engine, sources: &Sources, file: &str, call: &s
             "" => near.to_owned(),
             namespace => format!("{namespace}::{near}"),
         });
-        return did_you_mean(fault, near, "`profiler doc` lists the functions");
+        let otherwise = guessed(name).unwrap_or("`profiler doc` lists the functions");
+        return did_you_mean(fault, near, otherwise);
     }
     let fault = Fault::new(Kind::Script, format!("`{path}` does not take ({})", given.join(", ")));
     if let Some(position) = overloads.iter().find_map(|signature| float_wanted(signature, &given)) {

@@ -44,6 +44,51 @@ pub(super) fn did_you_mean(fault: Fault, near: Option<impl Display>, otherwise: 
     }
 }
 
+/// Functions that people expect under another name, and what does it here.
+const GUESSES: [(&str, &str); 12] = [
+    ("start_container", "`docker::start(#{ image: … })` starts a container"),
+    ("start_process", "`process::start(#{ command: … })` starts a process"),
+    (
+        "start_engine",
+        "`engines::describe(name, #{ … })` describes an engine; `engine.start()`, or its first probe, starts it",
+    ),
+    ("send_prompt", "`engine.send(prompt)` sends a text or token ids"),
+    ("send_request", "`engine.send(prompt)` sends a text or token ids"),
+    (
+        "make_prompt",
+        "`prompt::tokens(n, #{ … })` makes a prompt of exactly n tokens",
+    ),
+    (
+        "sample_memory",
+        "`gpu::sample()` reads the memory of all GPUs, `engine.memory()` that of an engine",
+    ),
+    (
+        "get_memory",
+        "`gpu::sample()` reads the memory of all GPUs, `engine.memory()` that of an engine",
+    ),
+    (
+        "refine_boundary",
+        "`map.refine(n)` gives the points to probe next; `steps::refine_for` of `std/search/steps` probes them",
+    ),
+    (
+        "record_point",
+        "`map.record(point, answer)` records the answer of a point; `record(name, value)` records a value of the run",
+    ),
+    (
+        "run_load",
+        "`engine.load(#{ concurrency: … })` sends requests over time",
+    ),
+    ("wait", "`sleep(seconds)` waits"),
+];
+
+/// The function that does what one of this name is expected to do.
+pub(crate) fn guessed(name: &str) -> Option<&'static str> {
+    GUESSES
+        .iter()
+        .find(|(guess, _)| *guess == name)
+        .map(|(_, answer)| *answer)
+}
+
 /// `` `a`, `b` ``.
 pub(super) fn quoted(names: impl IntoIterator<Item = impl Display>) -> String {
     let quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();

@@ -220,6 +220,7 @@ async fn a_body_that_ends_early_leaves_nothing() {
         token: None,
         offline: false,
         retry_pause: Duration::from_millis(1),
+        patience: Duration::from_secs(30),
     };
     let fault = locate("org/name", &hub).await.unwrap_err();
     server.abort();
@@ -229,24 +230,26 @@ async fn a_body_that_ends_early_leaves_nothing() {
     assert!(!model.join("snapshots").exists());
 }
 
-/// A server that accepts the connection and stays silent, and then disappears.
+/// A server that accepts the connection and stays silent.
 #[test]
-fn a_wait_for_the_hub_is_reported_and_a_hub_that_is_gone_is_not_waited_for() {
+fn a_wait_for_the_hub_is_reported_and_ends() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let (mut child, _folder) = Profiler::new()
         .env("HF_ENDPOINT", &endpoint)
         .args(["estimate", "org/name"])
         .spawn();
-    let (silent, _) = listener.accept().unwrap();
+    let _silent = listener.accept().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let line = lines
         .by_ref()
         .map(Result::unwrap)
         .find(|line| line.contains("127.0.0.1"));
     assert!(line.unwrap().contains("waiting"));
-    drop((silent, listener));
     assert_eq!(child.wait().unwrap().code(), Some(3));
+    // It is not asked again, which would take another connection.
+    listener.set_nonblocking(true).unwrap();
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[tokio::test]

@@ -66,6 +66,7 @@ mod orphans;
 mod out;
 mod pack;
 mod parallel;
+mod parameters;
 mod permits;
 mod pictures;
 mod probes;

@@ -153,7 +153,7 @@ fn at_a_terminal_the_user_chooses_and_the_repeat_line_says_so() {
     let mut runs = fs::read_dir(dialogue.folder().join("runs")).unwrap();
     let run = runs.next().unwrap().unwrap().path();
     let repeat = Profiler::new().arg("show").arg(&run).arg("--markdown").run().success();
-    let _ = repeat.stdout("--set model=org/model-7");
+    let _ = repeat.stdout("--model org/model-7");
     assert_eq!(dialogue.end(), 0);
     only(&server, "org/model-7");
 }

@@ -201,7 +201,7 @@ fn the_command_of_the_page_names_the_engine_that_auto_stood_for() {
         .run()
         .success();
     let html = page(&run.folder().join("out"));
-    assert!(described(&html, "to repeat it").contains("--set engine=sim"));
+    assert!(described(&html, "to repeat it").contains("--engine sim"));
     assert!(!html.contains("<dt>its script</dt>"), "a shipped one is everywhere");
     assert!(!html.contains("Unfinished") && !html.contains("to resume it"));
 }

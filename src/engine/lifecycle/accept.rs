@@ -109,7 +109,7 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
             let remedy = match failure.form {
                 FailureForm::Status(429 | 503) => wait_longer(status).to_owned(),
                 FailureForm::Deadline => {
-                    "see whether it hangs or still loads its model; a slow one gets more time with `--set request_timeout=600`".to_owned()
+                    "see whether it hangs or still loads its model; a slow one gets more time with `--request-timeout 600`".to_owned()
                 }
                 _ => remedy(status, credentials)
                     .unwrap_or_else(|| "when it answers again, run this again".to_owned()),

@@ -74,8 +74,9 @@ impl Engine {
                     .hint("one of: docker, process, attach, sim, auto")
             })?,
         };
-        if runtime == RuntimeKind::Attach {
-            options.check_attached()?;
+        // An adapter of the user's own may read any option when it launches.
+        if runtime == RuntimeKind::Attach || adapter.shipped() {
+            options.check_runtime(runtime)?;
         }
         if options.in_process && matches!(runtime, RuntimeKind::Sim | RuntimeKind::Attach) {
             return wrong(

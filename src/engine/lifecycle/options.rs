@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::fault::{Fault, Result};
 use crate::prompt::PromptCache;
 use crate::run::{Limits, Run};
-use crate::runtime::{Permits, Services, Target, bytes, environment, gpu_names};
+use crate::runtime::{Permits, RuntimeKind, Services, Target, bytes, environment, gpu_names};
 use crate::task::Tasks;
 use crate::telemetry::Source;
 
@@ -88,6 +88,8 @@ pub struct LaunchOptions {
     pub request_timeout: Option<f64>,
     /// Output tokens that may be missing from an answer that counts as `ok`.
     pub output_tolerance: u64,
+    /// Retries of a probe after an early end of text or an overloaded engine. Default: 3.
+    pub retries: Option<u32>,
     /// Docker: memory limit in bytes, including swap.
     #[serde(deserialize_with = "bytes")]
     pub memory_limit: Option<u64>,
@@ -252,26 +254,51 @@ impl LaunchOptions {
         Ok(())
     }
 
-    /// Rejects options that only a start could apply, for an attached engine.
-    pub(crate) fn check_attached(&self) -> Result<()> {
+    /// Rejects options that this runtime cannot apply.
+    pub(crate) fn check_runtime(&self, runtime: RuntimeKind) -> Result<()> {
+        use RuntimeKind::{Attach, Docker, Process, Sim};
+        const STARTS: &[RuntimeKind] = &[Docker, Process, Sim];
+        const NATIVE: &[RuntimeKind] = &[Docker, Process];
+        let published = runtime == Attach && self.container.is_some();
         let given = [
-            ("dtype", self.dtype.is_some()),
-            ("quantization", self.quantization.is_some()),
-            ("kv_cache_dtype", self.kv_cache_dtype.is_some()),
-            ("tensor_parallel", self.tensor_parallel.is_some()),
-            ("memory_fraction", self.memory_fraction.is_some()),
-            ("cuda_graphs", self.cuda_graphs.is_some()),
-            ("speculation", self.speculation.is_some()),
-            ("prefix_cache", self.prefix_cache.is_some()),
-            ("random_weights", self.random_weights),
-            ("engine_args", !self.engine_args.is_empty()),
+            ("dtype", self.dtype.is_some(), STARTS),
+            ("quantization", self.quantization.is_some(), STARTS),
+            ("kv_cache_dtype", self.kv_cache_dtype.is_some(), STARTS),
+            ("tensor_parallel", self.tensor_parallel.is_some(), STARTS),
+            ("memory_fraction", self.memory_fraction.is_some(), STARTS),
+            ("cuda_graphs", self.cuda_graphs.is_some(), STARTS),
+            ("speculation", self.speculation.is_some(), STARTS),
+            ("prefix_cache", self.prefix_cache.is_some(), STARTS),
+            ("random_weights", self.random_weights, STARTS),
+            ("trust_remote_code", self.trust_remote_code, STARTS),
+            ("engine_args", !self.engine_args.is_empty(), STARTS),
+            ("stop_grace", self.stop_grace != DefaultsTo::default(), STARTS),
+            ("env", !self.env.is_empty(), NATIVE),
+            ("program", self.program.is_some(), &[Process]),
+            ("image", self.image.is_some(), &[Docker]),
+            ("port", self.port.is_some() && !published, &[Docker]),
+            ("memory_limit", self.memory_limit.is_some(), &[Docker]),
+            ("shm_size", self.shm_size.is_some(), &[Docker]),
+            ("api_key_env", self.api_key_env.is_some(), &[Attach]),
+            ("profile", self.profile.is_some(), &[Sim]),
+            ("sim", self.sim.as_ref().is_some_and(|sim| !empty(sim)), &[Sim]),
         ];
-        match given.into_iter().find(|(_, given)| *given) {
-            Some((name, _)) => wrong(
+        let refused = given
+            .into_iter()
+            .find(|(_, given, runtimes)| *given && !runtimes.contains(&runtime));
+        match refused {
+            None => Ok(()),
+            Some((name, ..)) if runtime == Attach => wrong(
                 format!("option `{name}` is for a start: an engine that runs already keeps what it was started with"),
                 "leave it out, or start the engine with it",
             ),
-            None => Ok(()),
+            Some((name, _, runtimes)) => {
+                let names: Vec<_> = runtimes.iter().map(|runtime| format!("`{runtime}`")).collect();
+                wrong(
+                    format!("option `{name}` means nothing to the runtime `{runtime}`"),
+                    format!("leave it out: it is for the runtime {}", names.join(" or ")),
+                )
+            }
         }
     }
 
@@ -376,12 +403,12 @@ mod tests {
 
     #[test]
     fn an_engine_that_runs_keeps_what_it_was_started_with() {
-        assert!(LaunchOptions::default().check_attached().is_ok());
+        assert!(LaunchOptions::default().check_runtime(RuntimeKind::Attach).is_ok());
         let options = LaunchOptions {
             prefix_cache: Some(false),
             ..LaunchOptions::default()
         };
-        let fault = options.check_attached().unwrap_err();
+        let fault = options.check_runtime(RuntimeKind::Attach).unwrap_err();
         assert!(fault.message.contains("`prefix_cache`"), "{fault}");
     }
 

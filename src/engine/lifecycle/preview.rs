@@ -12,7 +12,7 @@ use super::state::Info;
 use crate::engine::adapter::{Readiness, Rejection};
 use crate::fault::{Fault, Kind, Result};
 use crate::run::{Event, Limits};
-use crate::runtime::{RuntimeKind, image_is_present};
+use crate::runtime::{Launch, RuntimeKind, image_is_present};
 use crate::telemetry::select;
 
 /// Records the launch that would serve the limits `whole`, and returns the fault that ends the script.
@@ -35,6 +35,11 @@ pub(crate) fn preview(engine: &Engine, whole: Limits) -> Result<Fault> {
     if simulated {
         engine.context.run.set_simulated();
     }
+    // Where no GPU is named, a launch is often previewed on a machine without one.
+    // The NVIDIA toolkit accepts names that NVML does not list, such as MIG instances.
+    let are_indices = |launch: &&Launch| launch.gpus.iter().all(|name| name.parse::<u32>().is_ok());
+    let indexed = launch.as_ref().filter(are_indices).filter(|_| !simulated);
+    let no_gpu = indexed.and_then(|launch| devices(&launch.gpus).err());
     engine.context.run.note(Event::Engine {
         info: json!({
             "info": Info::before(engine.name(), engine.options.model.as_deref(), simulated),
@@ -42,6 +47,7 @@ pub(crate) fn preview(engine: &Engine, whole: Limits) -> Result<Fault> {
             "limits": whole,
             "launch": launch,
             "not_allowed": refused,
+            "no_gpu": no_gpu.map(refusal_text),
             "withheld": withheld,
             "options": engine.shown,
         }),

@@ -13,6 +13,9 @@ use crate::telemetry::{Sampler, Series};
 /// The coordinates of a point that an engine understands.
 pub const COORDINATES: [&str; 3] = ["input", "output", "concurrency"];
 
+/// Retries of a probe if nothing else is given.
+pub(crate) const RETRIES: u32 = 3;
+
 /// Maximum rows of the series in a probe's answer; the run's folder has all of them.
 const MAX_ROWS: usize = 200;
 
@@ -26,8 +29,8 @@ pub struct ProbeOptions {
     /// Default: 20.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stall: Option<f64>,
-    /// Retries after an early end of text or an overloaded engine.
-    pub retries: u32,
+    /// Retries after an early end of text or an overloaded engine. Default: the engine's.
+    pub retries: Option<u32>,
     /// Missing output tokens that still count as `ok`.
     pub output_tolerance: u64,
     /// Whether `preempted` and `queued` count as fitting.
@@ -39,7 +42,7 @@ impl Default for ProbeOptions {
         Self {
             timeout: None,
             stall: None,
-            retries: 3,
+            retries: None,
             output_tolerance: 0,
             overload: Overload::Fails,
         }

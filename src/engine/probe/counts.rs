@@ -91,7 +91,7 @@ fn count_prompts(
             Some(tokenizer) => Ok((wanted, format!("the tokenizer `{tokenizer}`"))),
             None => Err(Fault::missing(
                 "the server takes prompts of text, reports no token counts and has no `/tokenize`: how long a prompt is cannot be known",
-                "name the tokenizer of its model, an id of the Hugging Face hub or a folder: `--set tokenizer=NAME`",
+                "name the tokenizer of its model, an id of the Hugging Face hub or a folder: `--tokenizer NAME`",
             )),
         }
     };

@@ -32,7 +32,7 @@ use crate::load::{Record, Summary};
 use crate::run::{Evidence, Limits, ProbeAnswer};
 use crate::runtime::RuntimeKind;
 use crate::task::lock;
-use answer::{COORDINATES, ProbeOptions, describe_memory};
+use answer::{COORDINATES, ProbeOptions, RETRIES, describe_memory};
 use attempt::{Attempt, adapt_calibration, attempt, newest};
 
 /// The limits that an engine needs to serve a point.
@@ -122,7 +122,7 @@ pub(crate) fn probe_running(
         let most = if attempt.near.is_some() { 1 } else { CORRECTIONS };
         let again = waited
             || (1..=most).contains(&misses)
-            || (attempts - waits <= u64::from(options.retries) && worth_retrying(&attempt));
+            || (attempts - waits <= u64::from(options.retries.unwrap_or(RETRIES)) && worth_retrying(&attempt));
         live.health = attempt.health();
         let judged = attempt.near.as_ref().unwrap_or(&attempt.judgement);
         if let (Some(Cause::LengthLimit), Some(refusal), Some(running)) =
@@ -297,9 +297,9 @@ fn silent_server(answer: &ProbeAnswer) -> Fault {
         ),
         match answer.verdict {
             Verdict::Timeout => {
-                "see whether it hangs or still loads its model, and start it again; a slow one gets more time with `--set request_timeout=600`"
+                "see whether it hangs or still loads its model, and start it again; a slow one gets more time with `--request-timeout 600`"
             }
-            _ => "see its log, restart it, and try a smaller range, such as `--set input=[16,1024]`",
+            _ => "see its log, restart it, and try a smaller range, such as `--input 16..1024`",
         },
     )
 }

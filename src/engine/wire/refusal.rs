@@ -10,7 +10,7 @@ use crate::http::ApiKey;
 use crate::load::{Failure, FailureForm};
 
 /// The remedy if a server requires an API key.
-const NO_KEY: &str = "set OPENAI_API_KEY to a key that the server takes, or name the variable that holds one: `--set api_key_env=NAME`. The key is sent only to an \
+const NO_KEY: &str = "set OPENAI_API_KEY to a key that the server takes, or name the variable that holds one: `--api-key-env NAME`. The key is sent only to an \
      address that the command line names to a shipped script, also when a run is resumed: `--url URL`; else `--allow token` sends it";
 
 /// The remedy for a proxy that compresses streams.
@@ -59,7 +59,7 @@ pub fn remedy(status: u16, credentials: Credentials<'_>) -> Option<String> {
     match (status, credentials) {
         (401 | 403, Credentials::None) => Some(NO_KEY.to_owned()),
         (401 | 403, Credentials::Key(variable)) => Some(format!(
-            "the server refuses the key in `{variable}`: put one there that it takes, or name another variable: `--set api_key_env=NAME`"
+            "the server refuses the key in `{variable}`: put one there that it takes, or name another variable: `--api-key-env NAME`"
         )),
         (401 | 403, Credentials::Url) => {
             Some("the server refuses user name and password of the URL: correct them, percent-encoded".to_owned())

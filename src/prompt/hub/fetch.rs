@@ -27,8 +27,6 @@ const MAX_REDIRECTS: u32 = 10;
 const MAX_FILE_SIZE: u64 = 256 << 20;
 /// Maximum wait for the hub's answer about a model that may be cached already.
 pub(super) const GATE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Without a network, nothing waits for the hub longer than this.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Hub {
@@ -111,7 +109,7 @@ impl<'a> Fetch<'a> {
         };
         let builder = base
             .redirect(redirect::Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
+            .connect_timeout(hub.patience)
             .read_timeout(READ_TIMEOUT);
         Ok(Self {
             hub,
@@ -222,11 +220,19 @@ impl<'a> Fetch<'a> {
             return Err(Failure::Transient(self.no_answer(&why), None));
         }
         let host = url.host_str().unwrap_or_default();
-        let sent = with_wait_notice(
-            request.send(),
-            &format!("waiting for `{host}`: {} of `{}`", self.purpose.what, self.model),
-        )
-        .await;
+        let notice = format!("waiting for `{host}`: {} of `{}`", self.purpose.what, self.model);
+        let answer = with_wait_notice(request.send(), &notice);
+        let patience = if is_own { self.hub.patience } else { READ_TIMEOUT };
+        let Ok(sent) = tokio::time::timeout(patience, answer).await else {
+            let why = format!(
+                "it accepts connections, but did not answer within {} s",
+                patience.as_secs_f64()
+            );
+            if is_own {
+                self.hub.note_unreachable(&why);
+            }
+            return Err(Failure::Transient(self.no_answer(&why), None));
+        };
         sent.map_err(|error| {
             if is_own && error.is_connect() {
                 self.hub.note_unreachable(&http::root(&error));
@@ -310,7 +316,9 @@ impl<'a> Fetch<'a> {
                 "the hub at `{host}` does not give the {what} of `{}`: {why}",
                 self.model
             ),
-            format!("check the network and HF_ENDPOINT, or give {instead}"),
+            format!(
+                "check the network and HF_ENDPOINT (a slow hub gets more time with HF_HUB_ETAG_TIMEOUT=30), or give {instead}"
+            ),
         )
     }
 }

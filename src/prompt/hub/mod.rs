@@ -29,6 +29,9 @@ const ENDPOINT: &str = "https://huggingface.co";
 /// Pause before the first retry; it doubles for each further one.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
+/// Without an answer for this long, the hub counts as unreachable.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// The Hugging Face hub and its cache.
 #[derive(Clone, Debug)]
 pub struct Hub {
@@ -42,6 +45,8 @@ pub struct Hub {
     pub offline: bool,
     /// Pause before the first retry of a failed request.
     pub retry_pause: Duration,
+    /// `HF_HUB_ETAG_TIMEOUT`: how long to wait for the first answer of the hub.
+    pub patience: Duration,
 }
 
 impl Hub {
@@ -75,6 +80,9 @@ impl Hub {
             token: token.and_then(Secret::new),
             offline: first(&["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]).is_some_and(|value| is_true(&value)),
             retry_pause: RETRY_PAUSE,
+            patience: first(&["HF_HUB_ETAG_TIMEOUT"])
+                .and_then(|value| Duration::try_from_secs_f64(value.trim().parse().ok()?).ok())
+                .unwrap_or(PATIENCE),
         })
     }
 }

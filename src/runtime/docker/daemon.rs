@@ -142,7 +142,7 @@ fn unreachable(host: &str, error: &Error) -> Fault {
         ),
         Some(io::ErrorKind::NotFound) => (
             format!("there is no Docker daemon: `{socket}` does not exist"),
-            "install Docker and start it, or set DOCKER_HOST to where it listens; `--set engine=sim` needs none",
+            "install Docker and start it, or set DOCKER_HOST to where it listens; `--engine sim` needs none",
         ),
         _ => (
             format!(

@@ -277,7 +277,7 @@ fn cannot_pull(reference: &str, cause: Fault) -> Fault {
     Fault::missing(
         format!("the image `{reference}` is not present and cannot be pulled: {why}"),
         format!(
-            "try `docker pull {reference}` (it uses your registry login), load it with `docker load`, or name another with `--set image=…`"
+            "try `docker pull {reference}` (it uses your registry login), load it with `docker load`, or name another with `--image …`"
         ),
     )
 }

@@ -372,9 +372,7 @@ impl Permits {
             "exec",
             format!("attach to the container `{container}`, which this run did not start"),
         );
-        let remedy = self
-            .named()
-            .map(|_| format!("name it with `--set container={container}`"));
+        let remedy = self.named().map(|_| format!("name it with `--container {container}`"));
         self.settle(vec![want.or(remedy).allowed(self.allows(|allowed| allowed.exec))])
     }
 
@@ -447,7 +445,7 @@ impl Permits {
         if self.names(|named| named.files.contains(&real)) {
             return Ok(real);
         }
-        let name = |_: &Named| format!("name it with `--set {option}={}`", file.display());
+        let name = |_: &Named| format!("name it with `--{option} {}`", file.display());
         let remedy = self.named().map(name);
         let want = self.path_want(&real, Access::Read).map(|want| want.or(remedy));
         self.settle(want.into_iter().collect())?;

@@ -252,8 +252,8 @@ pub mod methods {
 
     /// Tests one point on the engine, with options: `timeout` (seconds per request; by default ten times the usual
     /// duration, at least a minute), `stall` (20: seconds without a running request, by the engine's metrics, after
-    /// which all waiting requests are cancelled), `retries` (3: after an output that ended early, or if the engine is
-    /// overloaded), `output_tolerance` (0, or the value given at launch if that is larger: output tokens that may be
+    /// which all waiting requests are cancelled), `retries` (3, or the value given at launch: after an output that ended early, or
+    /// if the engine is overloaded), `output_tolerance` (0, or the value given at launch if that is larger: output tokens that may be
     /// missing from an `ok`), `overload` (`fails`: how `preempted` and `queued` count in `moves`).
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use crate::report::{job_result, jobs_text};
 use crate::run::{Event, JobFolder, Operation};
 use crate::runtime::{Input, Take, run_command};
 use crate::script::host::Service;
+use crate::script::params::PARAMETERS_ARE;
 use crate::script::{
     Caught, Host, Main, Settings, Source, begin_call, check_main, from_script, is_shipped, module_hash, named_modules,
     options, to_script,
@@ -189,7 +190,7 @@ fn checked(host: &Host, options: &JobOptions) -> Result<Arc<OwnTexts>> {
     };
     let idle = Host::idle(&host.tasks, settings);
     if let Some(found) = check_main(&idle, &main).into_iter().next() {
-        return Err(found.fault);
+        return Err(set_where_known(found.fault, &options.script));
     }
     // A shipped script runs as such, whatever its name.
     let runs_shipped = |text: &Source| text.key == main.source.key && is_shipped(&main.source.sha256);
@@ -207,6 +208,21 @@ fn checked(host: &Host, options: &JobOptions) -> Result<Arc<OwnTexts>> {
     let own = Arc::new(OwnTexts { hashes, files });
     host.state().checked_jobs.insert(key, Arc::clone(&own));
     Ok(own)
+}
+
+/// Replaces the long list of parameters in the hint of an unknown one, which may come from the defaults of many jobs.
+fn set_where_known(fault: Fault, script: &str) -> Fault {
+    let lists = fault
+        .hint
+        .as_deref()
+        .is_some_and(|hint| hint.starts_with(PARAMETERS_ARE));
+    if lists {
+        fault.hint(format!(
+            "`{script}` has no such parameter: set it only for the scripts that have it; `profiler run {script} --help` lists those of this one"
+        ))
+    } else {
+        fault
+    }
 }
 
 /// Converts an array to a list of strings.

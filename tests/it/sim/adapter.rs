@@ -71,7 +71,7 @@ impl Probed {
     pub fn probe(&self, input: i64, output: i64, concurrency: i64, timeout: Option<f64>) -> Value {
         let options = ProbeOptions {
             timeout,
-            retries: 0,
+            retries: Some(0),
             ..ProbeOptions::default()
         };
         self.ask(input, output, concurrency, options)

@@ -73,6 +73,7 @@ impl Server {
             token: Secret::new(TOKEN),
             offline: false,
             retry_pause: Duration::from_millis(1),
+            patience: Duration::from_secs(30),
         }
     }
 
