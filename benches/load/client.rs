@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use nix::sys::resource::UsageWho;
 use profiler::load::{
-    BuildRequest, Control, LoadConfig, Outcome, QueuedRequest, Record, RequestSource, Slots, run_load,
+    BuildRequest, Control, LoadConfig, QueuedRequest, RequestOutcome, RequestRecord, RequestSource, Slots, run_load,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -70,7 +70,7 @@ impl RequestSource for Alike {
         })))
     }
 
-    fn ended(&self, _: &Record) -> Control {
+    fn ended(&self, _: &RequestRecord) -> Control {
         Control::Continue
     }
 }
@@ -108,7 +108,7 @@ pub fn run(url: &str, load: Load) {
         .records
         .iter()
         .map(|record| {
-            let completed = record.outcome == Outcome::Completed;
+            let completed = record.outcome == RequestOutcome::Completed;
             json!([
                 record.index,
                 completed,
@@ -134,8 +134,10 @@ pub fn run(url: &str, load: Load) {
 }
 
 /// TTFT as the other clients define it, from sending the request to the first token, for completed requests only.
-fn ttft(records: &[Record]) -> Value {
-    let completed = records.iter().filter(|record| record.outcome == Outcome::Completed);
+fn ttft(records: &[RequestRecord]) -> Value {
+    let completed = records
+        .iter()
+        .filter(|record| record.outcome == RequestOutcome::Completed);
     completed
         .filter_map(|record| Some(ms(record.first_token? - record.sent)))
         .collect()

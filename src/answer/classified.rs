@@ -7,7 +7,7 @@ use super::advice::advise;
 use super::confidence::Confidence;
 use super::context::{AnswerContext, RunFacts, Search, Workload};
 use super::evidence::nearest_failing;
-use super::limit::{Bound, StatedLimit};
+use super::limit::{Bound, FoundLimit};
 use super::offers::{Offer, offers};
 use super::outcome::{Gap, Outcome, OutcomeKind, Untested};
 use crate::boundary::{Axis, Boundary, Limit, Moves, Point, Quantity, Record};
@@ -53,7 +53,7 @@ pub(super) enum Note {
     /// The engine's own count of the input tokens, lowest and highest, for the single input length of the search.
     Counted { input: i64, least: u64, most: u64 },
     /// A length limit found in addition to a memory limit.
-    LengthLimit(StatedLimit),
+    LengthLimit(FoundLimit),
 }
 
 impl Classified {
@@ -90,7 +90,7 @@ impl Classified {
         let length_limit = boundary
             .length_limit()
             .filter(|length| outcome.limit().map(|stated| &stated.limit) != Some(length));
-        notes.extend(length_limit.map(|length| Note::LengthLimit(StatedLimit::new(boundary, length))));
+        notes.extend(length_limit.map(|length| Note::LengthLimit(FoundLimit::new(boundary, length))));
         Ok(Self {
             offers: offers(boundary, &outcome, &search, context)?,
             next: next(boundary, &outcome, context.run),
@@ -112,7 +112,7 @@ fn unclear(boundary: &Boundary) -> Option<Why> {
 }
 
 /// The size of the KV cache in tokens, if it is the limiting resource.
-fn kv_cache_tokens(boundary: &Boundary, limit: Option<&StatedLimit>, safe: &Point, search: &Search) -> Option<u64> {
+fn kv_cache_tokens(boundary: &Boundary, limit: Option<&FoundLimit>, safe: &Point, search: &Search) -> Option<u64> {
     // The reported size is right if the engine allocates the KV cache at start, but not if it fails long before that is
     // full.
     let is_full = |tokens: u64| {
@@ -131,7 +131,7 @@ fn kv_cache_tokens(boundary: &Boundary, limit: Option<&StatedLimit>, safe: &Poin
         })
 }
 
-fn kv_cache(boundary: &Boundary, limit: Option<&StatedLimit>, safe: &Point, search: &Search) -> Option<Note> {
+fn kv_cache(boundary: &Boundary, limit: Option<&FoundLimit>, safe: &Point, search: &Search) -> Option<Note> {
     let tokens = kv_cache_tokens(boundary, limit, safe, search)?;
     Some(Note::KvCache {
         left: tokens.checked_sub(Quantity::AllTokens.of(safe)?)?,
@@ -142,7 +142,7 @@ fn kv_cache(boundary: &Boundary, limit: Option<&StatedLimit>, safe: &Point, sear
 
 fn memory(
     boundary: &Boundary,
-    limit: Option<&StatedLimit>,
+    limit: Option<&FoundLimit>,
     safe: &Point,
     search: &Search,
     context: &AnswerContext,
@@ -189,7 +189,7 @@ fn next(boundary: &Boundary, outcome: &Outcome, run: &RunFacts) -> Option<Map<St
             }
         }
         // A configured length limit says nothing about memory.
-        Outcome::Limit(StatedLimit {
+        Outcome::Limit(FoundLimit {
             limit: Limit {
                 configured: true, at, ..
             },

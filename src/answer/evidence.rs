@@ -78,7 +78,8 @@ pub(crate) fn reported(evidence: &Value, cause: Option<&Cause>) -> Option<String
     })
 }
 
-/// Why a point does not fit: the engine's own message in quotes, or ours if the engine gave none.
+/// Why a point does not fit: the engine's own message in quotes, or ours if the engine gave none; and the remedy in the
+/// engine's flags, if one is known.
 pub(super) fn failure_sentence(point: &Point, record: &Record) -> String {
     let evidence = record.evidence().unwrap_or_default();
     let cause = record.cause.as_ref();
@@ -98,7 +99,9 @@ pub(super) fn failure_sentence(point: &Point, record: &Record) -> String {
         (Some(quoted), facts) => format!("{quoted}; {facts}"),
         (None, _) => line(Some(&evidence)).map_or_else(String::new, |shown| format!(": {shown}")),
     };
-    format!("at {point} {}{shown}", verdict_text(record.verdict, cause))
+    let remedy = evidence["remedy"].as_str().map(|remedy| format!("; remedy: {remedy}"));
+    let verdict = verdict_text(record.verdict, cause);
+    format!("at {point} {verdict}{shown}{}", remedy.unwrap_or_default())
 }
 
 /// A verdict in words: `the engine ran out of GPU memory (cuda)`.
@@ -325,6 +328,23 @@ mod tests {
     }
 
     /// The page must not claim a request or a start for a point that only the engine's report rules out.
+    #[test]
+    fn a_known_remedy_follows_the_evidence() {
+        let axes = json!({ "input": [1, 4096] });
+        let refused = json!({ "verdict": "start_failed", "cause": "memory", "evidence": {
+            "message": "CUDA out of memory", "remedy": "lower `--max-num-seqs`",
+        } });
+        let map = boundary(
+            &axes,
+            &[
+                (json!({ "input": 1 }), json!("ok")),
+                (json!({ "input": 4096 }), refused),
+            ],
+        );
+        let nearest = nearest_failure(&map, &Point::default().with("input", 1)).unwrap();
+        assert!(nearest.ends_with("lower `--max-num-seqs`"), "{nearest}");
+    }
+
     #[test]
     fn a_ruled_out_point_was_not_sent_and_only_the_engine_is_quoted() {
         let evidence = json!({ "message": "ours", "log": ["ValueError: too long"], "reported": 8352 });

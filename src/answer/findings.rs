@@ -41,7 +41,7 @@ impl Findings {
     ///
     /// # Errors
     ///
-    /// Fails as [`Answer::new`] does.
+    /// Fails as [`SearchAnswer::new`] does.
     pub fn new(boundary: &Boundary, context: &AnswerContext) -> Result<Self> {
         let answer = SearchAnswer::new(boundary, context)?;
         let advice = advise(boundary)?;

@@ -4,7 +4,7 @@ use crate::boundary::{Boundary, Cause, Limit, Quantity, Scalar, Verdict};
 
 /// An inequality that agrees with every answer, and its grounds.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct StatedLimit {
+pub(super) struct FoundLimit {
     pub(super) limit: Limit,
     pub(super) bound: Bound,
     pub(super) beyond: Beyond,
@@ -92,7 +92,7 @@ pub(super) enum Above {
     NothingSent,
 }
 
-impl StatedLimit {
+impl FoundLimit {
     pub(super) fn new(boundary: &Boundary, limit: Limit) -> Self {
         let axes = boundary.lattice().axes().iter();
         let is_named = |name: &str| boundary.varies(name) || limit.quantity.formula().contains(name);

@@ -3,7 +3,7 @@
 
 use super::advice::with_margin;
 use super::context::{AnswerContext, Search};
-use super::limit::StatedLimit;
+use super::limit::FoundLimit;
 use super::outcome::Outcome;
 use super::rows::{Row, offered};
 use crate::boundary::{Boundary, Limit, Point, Quantity, Scalar};
@@ -55,7 +55,7 @@ pub(super) fn offers(
     match limit {
         Some(limit) if !boundary.varies("concurrency") => Ok(vec![of_one_request(boundary, context, limit)?]),
         limit => {
-            let exact = limit.is_some_and(StatedLimit::is_exact);
+            let exact = limit.is_some_and(FoundLimit::is_exact);
             offered(boundary, search)?
                 .into_iter()
                 .map(|row| of_row(boundary, context, row, exact))
@@ -83,7 +83,7 @@ fn flags(boundary: &Boundary, context: &AnswerContext, point: &Point) -> Result<
 }
 
 /// The largest single request that a limit allows, less the margin unless the limit is exact.
-fn of_one_request(boundary: &Boundary, context: &AnswerContext, limit: &StatedLimit) -> Result<Offer> {
+fn of_one_request(boundary: &Boundary, context: &AnswerContext, limit: &FoundLimit) -> Result<Offer> {
     let (exact, limit) = (limit.is_exact(), &limit.limit);
     // The engine's own figure is exact; memory that is allocated as needed is not.
     let point = if exact {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::context::Search;
-use super::limit::StatedLimit;
+use super::limit::FoundLimit;
 use super::rows::{TableRow, table_rows};
 use crate::boundary::{Boundary, Class, Moves, Point, Quantity, Record, Scalar, Verdict};
 use crate::fault::Result;
@@ -35,7 +35,7 @@ pub(super) enum Outcome {
         positions: Option<u64>,
     },
     /// One inequality agrees with every answer.
-    Limit(StatedLimit),
+    Limit(FoundLimit),
     /// No inequality agrees with every answer, but only one axis varies, and its boundary is known to within the
     /// tolerance.
     Edge { fits: Point, beyond: Point, end: End },
@@ -133,7 +133,7 @@ impl Outcome {
             return Ok(Self::NotReached { largest, positions });
         }
         if let Some(limit) = boundary.stated_limit() {
-            return Ok(Self::Limit(StatedLimit::new(boundary, limit)));
+            return Ok(Self::Limit(FoundLimit::new(boundary, limit)));
         }
         if let Some(why) = misfit(boundary, &smallest)? {
             return Ok(Self::NothingFits { smallest, why });
@@ -156,7 +156,7 @@ impl Outcome {
     }
 
     /// The limit, if it is an inequality.
-    pub(super) fn limit(&self) -> Option<&StatedLimit> {
+    pub(super) fn limit(&self) -> Option<&FoundLimit> {
         match self {
             Self::Limit(limit) => Some(limit),
             _ => None,

@@ -11,7 +11,7 @@ use super::command::{allow_flags, run_command};
 use super::confidence::{Certainty, Confidence, CutShort};
 use super::context::{AnswerContext, Predictor, RunFacts, Workload};
 use super::evidence::{NOT_SENT, failure_sentence};
-use super::limit::{Above, Beyond, Bound, Report, StatedLimit};
+use super::limit::{Above, Beyond, Bound, FoundLimit, Report};
 use super::offers::{Basis, Offer};
 use super::outcome::{End, Gap, Misfit, Outcome, OutcomeKind, Untested};
 use super::rows::{Row, TableRow};
@@ -148,7 +148,7 @@ fn end_text(end: End) -> &'static str {
 
 /// `input + output ≤ 8,352 tokens (KV cache), confirmed to ±32`; if nothing beyond it was sent, `…: fits up to 8,320
 /// (tested); the engine reports 8,352; nothing above was sent`.
-fn limit_text(stated: &StatedLimit) -> String {
+fn limit_text(stated: &FoundLimit) -> String {
     let held: String = stated
         .held
         .iter()

@@ -1,6 +1,6 @@
 //! Load generation: the plan of a load, the client that sends requests and reads streamed responses, and statistics.
 //!
-//! Independent of engines: `engine::protocol` decodes the events of each protocol through the [`Decode`] trait.
+//! Independent of engines: `engine::wire` decodes the events of each protocol through the [`Decode`] trait.
 
 mod client;
 pub mod engine_side;
@@ -14,7 +14,7 @@ pub use client::{
     Slots, read_response, run_load,
 };
 pub use framing::{Counts, Decode, Framing, StreamEvent};
-pub use record::{Failure, FailureForm, Outcome, Record};
+pub use record::{Failure, FailureForm, RequestOutcome, RequestRecord};
 pub use stats::Summary;
 
 use engine_side::{Cost, EngineStats};

@@ -13,7 +13,7 @@ use crate::fault::{Fault, Result};
 
 /// How a request of a load ended. Every issued request ends in exactly one of these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// The stream ended as its protocol says, without an error event. The token counts are not checked here.
     #[default]
     Completed,
@@ -84,7 +84,7 @@ impl fmt::Display for FailureForm {
 
 /// One request of a load. All times are durations since the start of the load, by one monotonic clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Record {
+pub struct RequestRecord {
     /// Order of issue, from 0.
     pub index: u64,
     /// Sent during the warm-up; not included in statistics.
@@ -131,12 +131,12 @@ pub struct Record {
     pub retry_after: Option<Duration>,
     /// How it ended.
     #[serde(skip)]
-    pub outcome: Outcome,
+    pub outcome: RequestOutcome,
 }
 
 /// Latencies in milliseconds, as defined by vLLM's bench. `from` is when the request was sent (service time) or due
 /// (response time).
-impl Record {
+impl RequestRecord {
     /// TTFT: from `from` to the first text or token.
     pub fn ttft_ms(&self, from: Duration) -> Option<f64> {
         milliseconds(from, self.first_token?)
@@ -182,8 +182,8 @@ impl Record {
     /// The reason for its failure, if it failed.
     pub fn failure(&self) -> Option<&Failure> {
         match &self.outcome {
-            Outcome::Failed(failure) => Some(failure),
-            Outcome::Completed | Outcome::CutOff => None,
+            RequestOutcome::Failed(failure) => Some(failure),
+            RequestOutcome::Completed | RequestOutcome::CutOff => None,
         }
     }
 
@@ -203,14 +203,14 @@ fn milliseconds(from: Duration, to: Duration) -> Option<f64> {
 struct RecordLine<'a> {
     repeat: u64,
     #[serde(flatten)]
-    record: &'a Record,
+    record: &'a RequestRecord,
     outcome: &'static str,
     failure: Option<&'a Failure>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
 }
 
-impl Record {
+impl RequestRecord {
     /// The record as one line of JSON without a line end. `repeat` is the number of the repeated load, from 1.
     ///
     /// # Errors
@@ -221,9 +221,9 @@ impl Record {
             repeat,
             record: self,
             outcome: match self.outcome {
-                Outcome::Completed => "completed",
-                Outcome::Failed(_) => "failed",
-                Outcome::CutOff => "cut_off",
+                RequestOutcome::Completed => "completed",
+                RequestOutcome::Failed(_) => "failed",
+                RequestOutcome::CutOff => "cut_off",
             },
             failure: self.failure(),
             text: self.text.as_deref(),
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn line_has_seconds_and_nulls() {
         let at = Duration::from_millis;
-        let mut record = Record {
+        let mut record = RequestRecord {
             index: 3,
             input: 8,
             output: 4,
@@ -257,9 +257,9 @@ mod tests {
             sent: at(10),
             first_token: Some(at(30)),
             itl_ms: vec![12.5],
-            ..Record::default()
+            ..RequestRecord::default()
         };
-        let line = |record: &Record| serde_json::from_str::<Value>(&record.to_line(2).unwrap()).unwrap();
+        let line = |record: &RequestRecord| serde_json::from_str::<Value>(&record.to_line(2).unwrap()).unwrap();
         let expected = json!({
             "repeat": 2, "index": 3, "warmup": false, "input": 8, "output": 4, "scheduled": 0.005, "sent": 0.01, "first_byte": null,
             "first_token": 0.03, "last_token": null, "ended": 0.0, "gaps_ms": [12.5], "events": 0, "tokens_seen": null,
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(line(&record), expected);
         record.text = Some("a\nb".to_owned());
         let (form, message) = (FailureForm::Status(429), "busy".to_owned());
-        record.outcome = Outcome::Failed(Failure { form, message });
+        record.outcome = RequestOutcome::Failed(Failure { form, message });
         let failed = line(&record);
         assert_eq!(failed["failure"], json!({ "form": "status_429", "message": "busy" }));
         assert_eq!(

@@ -43,7 +43,7 @@ impl Extras {
     ///
     /// # Errors
     ///
-    /// As [`Answer::new`].
+    /// As [`SearchAnswer::new`].
     pub fn answer(&self, boundary: &Boundary) -> Result<SearchAnswer> {
         match self.field("answer").map(SearchAnswer::deserialize) {
             Some(Ok(recorded)) => Ok(recorded),

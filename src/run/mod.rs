@@ -38,7 +38,7 @@ pub use journal::RecordedPoint;
 pub use manifest::{Machine, Manifest, RunPlan, SCHEMA, Script, completed};
 pub use new_folder::check_free;
 pub use pack::{is_pack, pack};
-pub use probe_answer::{Allocation, Evidence, Limits, ProbeAnswer, StatedLimit};
+pub use probe_answer::{Allocation, Evidence, Limits, ProbeAnswer, SlotLimit};
 pub use recorded::{RecordedBoundary, RecordedLoad, RecordedRun};
 pub use remembered::{forget_allowed, is_remembered, own_run, remember};
 pub use secrets::{

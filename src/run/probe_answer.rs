@@ -64,7 +64,7 @@ pub struct Evidence {
     pub remedy: Option<String>,
     /// The limit that the engine states as the reason of a failed start.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<StatedLimit>,
+    pub limit: Option<SlotLimit>,
     /// The phase of the failure: `weights`, `profiling`, `kv_cache`, `graph_capture` or `warm_up` during a start,
     /// `request` after it.
     pub phase: Option<String>,
@@ -118,7 +118,7 @@ pub struct Evidence {
 
 /// A limit on sequences that an engine states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StatedLimit {
+pub struct SlotLimit {
     /// The most sequences at the same time.
     pub concurrency: u64,
     /// Its reason: `state_slots`, the memory for the state of recurrent layers.

@@ -17,7 +17,7 @@ use super::source::Sources;
 use super::{adapter, main_script, options};
 use crate::boundary::KnownBoundary;
 use crate::boundary::memory_model::MemoryModel;
-use crate::engine::{Context, Engine, LaunchOptions, Pool, simulated_profile};
+use crate::engine::{Context, LaunchOptions, Pool, simulated_profile};
 use crate::fault::{Fault, Result};
 use crate::prompt::PromptCache;
 use crate::report::Page;
@@ -185,17 +185,6 @@ pub fn begin_call(context: &NativeCallContext) -> Arc<Host> {
 pub struct EngineHandle(pub Arc<Pool>);
 
 impl EngineHandle {
-    /// The engines, for a call that the host is told of.
-    pub(super) fn called(&self, context: &NativeCallContext) -> &Pool {
-        begin_call(context);
-        &self.0
-    }
-
-    /// The first of them, for a call that the host is told of.
-    pub(super) fn first(&self, context: &NativeCallContext) -> &Engine {
-        self.called(context).first()
-    }
-
     /// Describes the engine `name`, or several of that name as one. Options that are `()` or `""` count as not given.
     pub(super) fn describe(host: &Arc<Host>, name: &str, given: impl IntoIterator<Item = ScriptMap>) -> Result<Self> {
         let given = given

@@ -1,4 +1,4 @@
-//! Runs Rhai scripts. Only this module uses the `rhai` crate.
+//! Runs Rhai scripts. No other module uses the `rhai` crate, apart from `fault`, which scripts get as a value.
 //!
 //! `interpreter` configures the interpreter and runs scripts; `meter` limits their resources; `resolver` finds modules,
 //! `main_script` opens the script of a run, `source` keeps the texts, `shipped` holds the embedded ones, and `added`

@@ -14,8 +14,8 @@ use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, b
 use profiler::engine::{Protocol, decoder};
 use profiler::fault::{Fault, Result};
 use profiler::load::{
-    BuildRequest, Control, Failure, FailureForm, LoadConfig, LoadRun, Outcome, QueuedRequest, Record, RequestSource,
-    Slots, run_load,
+    BuildRequest, Control, Failure, FailureForm, LoadConfig, LoadRun, QueuedRequest, RequestOutcome, RequestRecord,
+    RequestSource, Slots, run_load,
 };
 use server::{Act, LAST, Server, TOKEN, good, server, streamed};
 use tokio_util::sync::CancellationToken;
@@ -68,7 +68,7 @@ impl RequestSource for Alike {
         Ok((number < self.count).then(|| Box::new(build) as BuildRequest))
     }
 
-    fn ended(&self, _: &Record) -> Control {
+    fn ended(&self, _: &RequestRecord) -> Control {
         let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
         if ended >= self.order.0 {
             self.order.1
@@ -99,7 +99,7 @@ fn driven(url: &str, plan: LoadConfig, source: Alike) -> Result<LoadRun> {
 }
 
 /// Runs a load of one request, which the server answers with `acts`.
-fn one(acts: Vec<Act>) -> (Record, Server) {
+fn one(acts: Vec<Act>) -> (RequestRecord, Server) {
     let server = server(move |_| acts.clone());
     let source = Alike {
         timeout: ms(1500),
@@ -112,7 +112,7 @@ fn one(acts: Vec<Act>) -> (Record, Server) {
 
 fn failure(acts: Vec<Act>) -> (FailureForm, String) {
     match one(acts).0.outcome {
-        Outcome::Failed(Failure { form, message }) => (form, message),
+        RequestOutcome::Failed(Failure { form, message }) => (form, message),
         other => panic!("{other:?}"),
     }
 }
@@ -124,7 +124,7 @@ fn requests_follow_each_other_on_the_same_connections() {
     let completed = driven
         .records
         .iter()
-        .filter(|record| record.outcome == Outcome::Completed);
+        .filter(|record| record.outcome == RequestOutcome::Completed);
     assert_eq!(completed.count(), 40);
     assert_eq!(server.requests.lock().unwrap().len(), 40);
     assert_eq!(server.connections.load(Ordering::Relaxed), 4);
@@ -162,7 +162,7 @@ fn every_split_is_read() {
     ))]);
     assert_eq!(
         (record.outcome, record.text.as_deref()),
-        (Outcome::Completed, Some(" a b"))
+        (RequestOutcome::Completed, Some(" a b"))
     );
 }
 
@@ -171,7 +171,12 @@ fn a_server_that_takes_one_request_a_connection_is_served_all_the_same() {
     let answer = good().replace("HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nConnection: close\r\n");
     let server = server(move |_| vec![Act::Write(answer.clone()), Act::Close]);
     let driven = driven(&server.url, closed(2), Alike::new(10)).unwrap();
-    assert!(driven.records.iter().all(|record| record.outcome == Outcome::Completed));
+    assert!(
+        driven
+            .records
+            .iter()
+            .all(|record| record.outcome == RequestOutcome::Completed)
+    );
     assert_eq!(
         (
             server.connections.load(Ordering::Relaxed),
@@ -198,7 +203,9 @@ fn an_idle_connection_that_the_server_closed_is_no_failure_of_the_engine() {
     };
     let seen = driven(&server.url, open, source).unwrap();
     assert!(
-        seen.records.iter().all(|record| record.outcome == Outcome::Completed),
+        seen.records
+            .iter()
+            .all(|record| record.outcome == RequestOutcome::Completed),
         "{:?}",
         seen.records
     );
@@ -210,7 +217,9 @@ fn an_idle_connection_that_the_server_closed_is_no_failure_of_the_engine() {
     // Without a pause between requests, the client writes the next request before it sees the end of the connection.
     let seen = driven(&server.url, closed(1), Alike::new(10)).unwrap();
     assert!(
-        seen.records.iter().all(|record| record.outcome == Outcome::Completed),
+        seen.records
+            .iter()
+            .all(|record| record.outcome == RequestOutcome::Completed),
         "{:?}",
         seen.records
     );
@@ -251,7 +260,7 @@ fn an_answer_whose_body_does_not_end_is_complete_after_its_last_event() {
         Act::Write(streamed(&[TOKEN, LAST, "[DONE]"])),
         Act::Wait(ms(10_000)),
     ]);
-    assert_eq!(record.outcome, Outcome::Completed);
+    assert_eq!(record.outcome, RequestOutcome::Completed);
     assert!(record.ended - record.last_token.unwrap() < ms(1000), "{record:?}");
 }
 
@@ -272,11 +281,10 @@ fn an_engine_that_dies_leaves_every_request_accounted_for() {
     let completed = driven
         .records
         .iter()
-        .filter(|record| record.outcome == Outcome::Completed)
+        .filter(|record| record.outcome == RequestOutcome::Completed)
         .count();
     assert_eq!(completed, 6);
-    let broken =
-        |record: &&Record| matches!(&record.outcome, Outcome::Failed(failure) if failure.form == FailureForm::Broken);
+    let broken = |record: &&RequestRecord| matches!(&record.outcome, RequestOutcome::Failed(failure) if failure.form == FailureForm::Broken);
     let issued = driven.records.len();
     assert_eq!(driven.records.iter().filter(broken).count(), issued - completed);
     assert!((8..1000).contains(&issued), "{issued}");
@@ -365,7 +373,7 @@ fn what_is_under_way_at_the_limit_is_cut_off_after_its_grace() {
         driven
             .records
             .iter()
-            .all(|record| record.outcome == Outcome::CutOff && record.events == 1)
+            .all(|record| record.outcome == RequestOutcome::CutOff && record.events == 1)
     );
     assert_eq!(driven.records.len(), 3);
     assert!(
@@ -448,7 +456,7 @@ fn a_probe_waits_for_a_full_accept_queue_until_its_own_timeout() {
     let url = format!("http://{}/x", listener.local_addr().unwrap());
     let seen = driven(&url, probe(2), source).unwrap();
     assert!(begun.elapsed() < ms(5000), "{:?}", begun.elapsed());
-    let late = |record: &Record| record.failure().map(|failure| failure.form) == Some(FailureForm::Deadline);
+    let late = |record: &RequestRecord| record.failure().map(|failure| failure.form) == Some(FailureForm::Deadline);
     assert!(seen.records.len() == 2 && seen.records.iter().all(late), "{seen:?}");
 }
 
@@ -466,7 +474,7 @@ fn a_probe_is_served_when_the_accept_queue_has_room() {
         read
     });
     let seen = driven(&url, probe(1), Alike::new(1)).unwrap();
-    assert_eq!(seen.records[0].outcome, Outcome::Completed, "{seen:?}");
+    assert_eq!(seen.records[0].outcome, RequestOutcome::Completed, "{seen:?}");
     assert!(serving.join().unwrap() > 0);
 }
 
@@ -507,7 +515,7 @@ fn over_tls_answers_are_read_as_they_come_without_spinning() {
     for record in &driven.records {
         assert_eq!(
             (&record.outcome, record.text.as_deref(), record.itl_ms.len()),
-            (&Outcome::Completed, Some(" a b"), 1)
+            (&RequestOutcome::Completed, Some(" a b"), 1)
         );
     }
     // A busy machine may delay some of them.
@@ -538,7 +546,7 @@ impl RequestSource for Failing {
         Err(Fault::usage("no prompt can be made"))
     }
 
-    fn ended(&self, _: &Record) -> Control {
+    fn ended(&self, _: &RequestRecord) -> Control {
         Control::Continue
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::compare::{LoadMetric, Unit};
 use crate::load::stats::{EvaluatedRequest, LoadStats, Settings};
-use crate::load::{LoadAnswer, Record};
+use crate::load::{LoadAnswer, RequestRecord};
 
 /// A load's result in the layout of `vllm bench serve --save-result --save-detailed`, version 0.33.0
 /// (`vllm/benchmarks/serve.py`), with `--percentile-metrics ttft,tpot,itl,e2el --metric-percentiles
@@ -53,13 +53,13 @@ pub enum Traffic {
 
 impl VllmBench {
     /// The document of a load. Its lists have one entry per request, in seconds.
-    pub fn document(&self, records: &[Record], settings: &Settings, figures: &LoadStats) -> Value {
+    pub fn document(&self, records: &[RequestRecord], settings: &Settings, figures: &LoadStats) -> Value {
         let mut measured = EvaluatedRequest::all(records, settings);
         measured.retain(|request| !request.record.warmup);
         let completed = || measured.iter().filter(|request| request.completed());
         let input: u64 = completed().map(|request| request.input).sum();
         let output: u64 = completed().filter_map(|request| request.output).sum();
-        let list = |of: &dyn Fn(&EvaluatedRequest<'_>, &Record) -> Value| {
+        let list = |of: &dyn Fn(&EvaluatedRequest<'_>, &RequestRecord) -> Value| {
             Value::Array(measured.iter().map(|request| of(request, request.record)).collect())
         };
         let seconds = |milliseconds: Option<f64>| json!(milliseconds.map(|milliseconds| milliseconds / 1e3));
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
     use crate::load::stats::{Slo, TargetConcurrency};
-    use crate::load::{Counts, Failure, FailureForm, Outcome};
+    use crate::load::{Counts, Failure, FailureForm, RequestOutcome};
 
     /// The keys of a file that vLLM 0.33.0 wrote with these options and `--goodput`.
     const KEYS: &str = "date endpoint_type backend label model_id tokenizer_id num_prompts request_rate burstiness max_concurrency duration \
@@ -138,9 +138,9 @@ mod tests {
         input_lens output_lens ttfts itls latencies start_times queue_times generated_texts errors max_output_tokens_per_s \
         max_concurrent_requests rtfx";
 
-    fn record(index: u64) -> Record {
+    fn record(index: u64) -> RequestRecord {
         let at = |ms: u64| Duration::from_millis(index * 100 + ms);
-        Record {
+        RequestRecord {
             index,
             warmup: false,
             input: 100,
@@ -161,11 +161,11 @@ mod tests {
             text: Some("a b c".to_owned()),
             finish: Some("length".to_owned()),
             retry_after: None,
-            outcome: Outcome::Completed,
+            outcome: RequestOutcome::Completed,
         }
     }
 
-    fn document(records: &[Record]) -> Value {
+    fn document(records: &[RequestRecord]) -> Value {
         let settings = Settings {
             target: TargetConcurrency::Closed { concurrency: 1 },
             slo: Some(Slo {
@@ -185,16 +185,16 @@ mod tests {
         bench.document(records, &settings, &LoadStats::from_records(records, &settings))
     }
 
-    fn load() -> Vec<Record> {
-        let mut records: Vec<Record> = (0..10).map(record).collect();
+    fn load() -> Vec<RequestRecord> {
+        let mut records: Vec<RequestRecord> = (0..10).map(record).collect();
         let refused = &mut records[8];
         (refused.first_token, refused.last_token, refused.itl_ms) = (None, None, Vec::new());
         refused.counts = Counts::default();
-        refused.outcome = Outcome::Failed(Failure {
+        refused.outcome = RequestOutcome::Failed(Failure {
             form: FailureForm::Status(429),
             message: "too many".to_owned(),
         });
-        records[9].outcome = Outcome::CutOff;
+        records[9].outcome = RequestOutcome::CutOff;
         records
     }
 

@@ -10,7 +10,7 @@ use super::state::{Health, Live, Running};
 use crate::engine::adapter::Readiness;
 use crate::engine::verdict::judge::succeeded;
 use crate::fault::{Fault, Result};
-use crate::load::{FailureForm, Outcome, Record};
+use crate::load::{FailureForm, RequestOutcome, RequestRecord};
 use crate::run::Limits;
 use crate::runtime::Exit;
 
@@ -82,16 +82,16 @@ pub(crate) fn recovers(engine: &Engine, running: &Running) -> Result<bool> {
 pub(crate) fn state_after(
     engine: &Engine,
     running: &Running,
-    answers: &[Record],
+    answers: &[RequestRecord],
     died: bool,
 ) -> Result<(Option<Exit>, Option<bool>)> {
-    let failed: Vec<&Record> = answers.iter().filter(|answer| !succeeded(answer)).collect();
+    let failed: Vec<&RequestRecord> = answers.iter().filter(|answer| !succeeded(answer)).collect();
     if failed.is_empty() && !died {
         return Ok((None, None));
     }
     let failures = || failed.iter().filter_map(|answer| Some(answer.failure()?.form));
     // A server that closes the connection after each answer looks the same when it is killed.
-    let unfinished = |answer: &&Record| answer.outcome == Outcome::Completed;
+    let unfinished = |answer: &&RequestRecord| answer.outcome == RequestOutcome::Completed;
     let broke = |form| {
         use FailureForm::{Broken, EndedEarly, Unreachable};
         matches!(form, EndedEarly | Broken | Unreachable)

@@ -12,7 +12,7 @@ use crate::engine::wire::batch::{Batch, STALL};
 use crate::engine::wire::forms::{Accepted, remove};
 use crate::engine::wire::protocol;
 use crate::fault::{Fault, Result};
-use crate::load::{QueuedRequest, Record};
+use crate::load::{QueuedRequest, RequestRecord};
 use crate::prompt::Content;
 use crate::run::Limits;
 
@@ -79,7 +79,7 @@ pub(crate) fn send_one(
     prompt: &Content,
     requested: Limits,
     timeout: Duration,
-) -> Result<Record> {
+) -> Result<RequestRecord> {
     let batch = batch(running, form, std::slice::from_ref(prompt), requested, timeout)?;
     let (records, _) = engine.wait(batch.send(None, STALL))?;
     let record = records.into_iter().next();

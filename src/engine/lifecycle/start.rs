@@ -21,7 +21,7 @@ use crate::engine::verdict::reason::Symptoms;
 use crate::engine::wire::refusal::wait_longer;
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::excerpt;
-use crate::run::{Event, Evidence, Limits, StatedLimit};
+use crate::run::{Event, Evidence, Limits, SlotLimit};
 use crate::runtime::{Exit, HubModel, Launch, Origin, RuntimeKind, attach, start};
 use crate::sim::Spec;
 use crate::task::lock;
@@ -294,7 +294,7 @@ fn start_failure(engine: &Engine, limits: Limits, why: &NotReady, log: &[String]
         evidence: Evidence {
             message: Some(message),
             remedy,
-            limit: state_slots.map(|concurrency| StatedLimit {
+            limit: state_slots.map(|concurrency| SlotLimit {
                 concurrency,
                 by: "state_slots".to_owned(),
             }),

@@ -15,7 +15,9 @@ use crate::fault::Result;
 use crate::load::engine_side::{Cost, EngineStats, Observations, timeline, write};
 use crate::load::plan::{Arrivals, EndReason, Warmup};
 use crate::load::stats::{LoadStats, RepeatStats, Settings, TargetConcurrency};
-use crate::load::{EngineDeath, LoadAnswer, LoadRepeats, Outcome, PrecisionReached, Record, WarmupCounts};
+use crate::load::{
+    EngineDeath, LoadAnswer, LoadRepeats, PrecisionReached, RequestOutcome, RequestRecord, WarmupCounts,
+};
 use crate::warning::Warning;
 
 /// Maximum characters shown of a failed request's message.
@@ -147,15 +149,15 @@ fn describe(session: &Session, repeat: &Repeat) -> Result<LoadAnswer> {
 }
 
 fn warmup(repeat: &Repeat) -> WarmupCounts {
-    let count = |like: fn(&Outcome) -> bool| {
+    let count = |like: fn(&RequestOutcome) -> bool| {
         let warmup = repeat.records.iter().filter(|record| record.warmup);
         warmup.filter(|record| like(&record.outcome)).count()
     };
     WarmupCounts {
         issued: count(|_| true),
-        completed: count(|outcome| *outcome == Outcome::Completed),
-        failed: count(|outcome| matches!(outcome, Outcome::Failed(_))),
-        cut_off: count(|outcome| *outcome == Outcome::CutOff),
+        completed: count(|outcome| *outcome == RequestOutcome::Completed),
+        failed: count(|outcome| matches!(outcome, RequestOutcome::Failed(_))),
+        cut_off: count(|outcome| *outcome == RequestOutcome::CutOff),
         seconds: repeat.from.map(|from| from.as_secs_f64()),
     }
 }
@@ -261,7 +263,7 @@ pub(crate) fn pool(repeats: Vec<Repeat>) -> Repeat {
             if let Some(tokens) = tokenized.remove(&record.index) {
                 whole.tokenized.insert(index, tokens);
             }
-            whole.records.push(Record {
+            whole.records.push(RequestRecord {
                 index,
                 ..record.retimed(|moment| moment.saturating_sub(from) + begins)
             });

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::fmt::number;
-use crate::load::Record;
+use crate::load::RequestRecord;
 use crate::load::engine_side::Observations;
 use crate::warning::{CLOCK_TOO_FAST, Warning};
 
@@ -84,11 +84,11 @@ impl ModelClock {
     }
 
     /// Converts a record to model time.
-    pub(crate) fn record(self, record: &Record) -> Cow<'_, Record> {
+    pub(crate) fn record(self, record: &RequestRecord) -> Cow<'_, RequestRecord> {
         if self.speed == 1.0 {
             return Cow::Borrowed(record);
         }
-        Cow::Owned(Record {
+        Cow::Owned(RequestRecord {
             itl_ms: record.itl_ms.iter().map(|gap| gap * self.speed as f32).collect(),
             ..record.clone().retimed(|moment| self.model(moment))
         })

@@ -16,7 +16,9 @@ use crate::engine::adapter::{Protocol, RequestForm};
 use crate::engine::wire::protocol;
 use crate::fault::{Fault, Result};
 use crate::load::plan::{LoadProgress, PlannedRequest, Schedule};
-use crate::load::{BuildRequest, Control, FailureForm, LoadRun, Outcome, QueuedRequest, Record, RequestSource};
+use crate::load::{
+    BuildRequest, Control, FailureForm, LoadRun, QueuedRequest, RequestOutcome, RequestRecord, RequestSource,
+};
 use crate::run::{BoundedFile, hide_json};
 use crate::task::lock;
 
@@ -90,12 +92,12 @@ impl Feed {
     }
 
     /// Appends a record as one line, with one write.
-    fn write(&self, record: &Record, warmup: bool) -> Result<()> {
+    fn write(&self, record: &RequestRecord, warmup: bool) -> Result<()> {
         let mut file = lock(&self.file);
         let Some((path, file)) = &mut *file else {
             return Ok(());
         };
-        let record = Record {
+        let record = RequestRecord {
             warmup,
             ..record.clone()
         };
@@ -145,7 +147,7 @@ impl RequestSource for Feed {
         go
     }
 
-    fn ended(&self, record: &Record) -> Control {
+    fn ended(&self, record: &RequestRecord) -> Control {
         self.ended.fetch_add(1, Ordering::Relaxed);
         let record = &*self.clock.record(record);
         let (go, warmup) = {
@@ -169,14 +171,14 @@ impl RequestSource for Feed {
 
 impl FailureStreak {
     /// Records the outcome of a request. Returns a reason if the load must be given up.
-    fn add(&mut self, outcome: &Outcome, timeout: Duration) -> Option<String> {
+    fn add(&mut self, outcome: &RequestOutcome, timeout: Duration) -> Option<String> {
         let failure = match outcome {
-            Outcome::Failed(failure) => failure,
-            Outcome::Completed => {
+            RequestOutcome::Failed(failure) => failure,
+            RequestOutcome::Completed => {
                 *self = Self::default();
                 return None;
             }
-            Outcome::CutOff => return None,
+            RequestOutcome::CutOff => return None,
         };
         self.failed += 1;
         let unreachable = failure.form == FailureForm::Unreachable;
@@ -232,15 +234,15 @@ mod streak_tests {
         }
     }
 
-    fn failed(form: FailureForm) -> Outcome {
-        Outcome::Failed(Failure {
+    fn failed(form: FailureForm) -> RequestOutcome {
+        RequestOutcome::Failed(Failure {
             form,
             message: "why".into(),
         })
     }
 
     /// The number of such failures in a row, up to 20,000, after which a load is given up.
-    fn given_up(failing: &mut FailureStreak, outcome: &Outcome, timeout: Duration) -> Option<usize> {
+    fn given_up(failing: &mut FailureStreak, outcome: &RequestOutcome, timeout: Duration) -> Option<usize> {
         (1..=20_000).find(|_| failing.add(outcome, timeout).is_some())
     }
 
@@ -253,9 +255,9 @@ mod streak_tests {
         for _ in 0..31 {
             assert_eq!(one.add(&nobody, TIMEOUT), None);
         }
-        assert_eq!(one.add(&Outcome::Completed, TIMEOUT), None);
+        assert_eq!(one.add(&RequestOutcome::Completed, TIMEOUT), None);
         assert_eq!(given_up(&mut one, &nobody, TIMEOUT), Some(32));
-        assert_eq!(given_up(&mut failing(0), &Outcome::CutOff, TIMEOUT), None);
+        assert_eq!(given_up(&mut failing(0), &RequestOutcome::CutOff, TIMEOUT), None);
     }
 
     #[test]

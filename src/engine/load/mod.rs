@@ -35,7 +35,7 @@ use crate::engine::verdict::reason::Symptoms;
 use crate::engine::wire::prompting::key;
 use crate::fault::{Fault, Kind, Result};
 use crate::load::plan::EndReason;
-use crate::load::{EngineDeath, LoadAnswer, Outcome, Record};
+use crate::load::{EngineDeath, LoadAnswer, RequestOutcome, RequestRecord};
 use crate::prompt::PromptForm;
 use crate::run::{Limits, Operation};
 use answer::answer;
@@ -96,7 +96,7 @@ fn run_load(engine: &Engine, inputs: LoadInputs, number: u64) -> Result<LoadAnsw
             break;
         }
     }
-    let completed = |record: &Record| record.outcome == Outcome::Completed;
+    let completed = |record: &RequestRecord| record.outcome == RequestOutcome::Completed;
     let records = || done.iter().flat_map(|load| &load.records);
     let any = records().any(completed);
     if died.is_none() && done.last().is_some_and(|load| load.given_up.is_some()) {
@@ -149,7 +149,7 @@ const SMALL: (u64, u64) = (64, 4);
 fn check_after_load(
     engine: &Engine,
     running: &Running,
-    records: &[Record],
+    records: &[RequestRecord],
     died: bool,
     cursor: u64,
 ) -> Result<(Option<EngineDeath>, Health)> {
@@ -159,7 +159,7 @@ fn check_after_load(
         Some(true) => return Ok((None, Health::Suspect)),
         Some(false) => {}
     }
-    let failures = records.iter().filter_map(Record::failure);
+    let failures = records.iter().filter_map(RequestRecord::failure);
     let messages: Vec<String> = failures.map(|failure| failure.message.clone()).collect();
     let log = running.server.since(cursor);
     let symptoms = Symptoms {

@@ -248,7 +248,7 @@ mod tests {
 
     /// Reaction of a metrics page to a poll.
     #[derive(Clone, Copy)]
-    enum ConcurrencyChange {
+    enum PageReaction {
         /// It reports the number of running requests.
         Tells(u64),
         /// It reports it after 300 ms.
@@ -258,7 +258,7 @@ mod tests {
     }
 
     /// A page that follows `plan` and repeats its last step. Cancels `stop` after `polls` polls.
-    async fn page(plan: &'static [ConcurrencyChange], polls: usize, stop: CancellationToken) -> MetricsPage {
+    async fn page(plan: &'static [PageReaction], polls: usize, stop: CancellationToken) -> MetricsPage {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/metrics", listener.local_addr().unwrap());
         let sent = Arc::new(AtomicUsize::new(0));
@@ -273,9 +273,9 @@ mod tests {
                         stop.cancel();
                     }
                     let running = match plan[poll.min(plan.len() - 1)] {
-                        ConcurrencyChange::Breaks => return,
-                        ConcurrencyChange::Tells(running) => running,
-                        ConcurrencyChange::Lingers(running) => {
+                        PageReaction::Breaks => return,
+                        PageReaction::Tells(running) => running,
+                        PageReaction::Lingers(running) => {
                             tokio::time::sleep(Duration::from_millis(300)).await;
                             running
                         }
@@ -301,7 +301,7 @@ mod tests {
     }
 
     /// The reported number of running requests and the time, poll by poll.
-    async fn seen(plan: &'static [ConcurrencyChange], polls: usize) -> Vec<(Option<u64>, Duration)> {
+    async fn seen(plan: &'static [PageReaction], polls: usize) -> Vec<(Option<u64>, Duration)> {
         let stop = CancellationToken::new();
         let page = page(plan, polls, stop.clone()).await;
         let first = stamped(&page).await;
@@ -320,10 +320,10 @@ mod tests {
     #[tokio::test]
     async fn a_failed_poll_is_a_gap_and_a_slow_one_is_stamped_on_response() {
         let plan = &[
-            ConcurrencyChange::Tells(3),
-            ConcurrencyChange::Breaks,
-            ConcurrencyChange::Lingers(4),
-            ConcurrencyChange::Tells(0),
+            PageReaction::Tells(3),
+            PageReaction::Breaks,
+            PageReaction::Lingers(4),
+            PageReaction::Tells(0),
         ];
         let seen = seen(plan, 4).await;
         let running: Vec<_> = seen.iter().map(|(running, _)| *running).collect();
@@ -334,11 +334,11 @@ mod tests {
     #[tokio::test]
     async fn after_the_end_it_polls_until_nothing_runs() {
         let plan = &[
-            ConcurrencyChange::Tells(2),
-            ConcurrencyChange::Tells(2),
-            ConcurrencyChange::Tells(2),
-            ConcurrencyChange::Tells(1),
-            ConcurrencyChange::Tells(0),
+            PageReaction::Tells(2),
+            PageReaction::Tells(2),
+            PageReaction::Tells(2),
+            PageReaction::Tells(1),
+            PageReaction::Tells(0),
         ];
         let seen = seen(plan, 2).await;
         assert_eq!(seen.last().unwrap().0, Some(0), "{seen:?}");
@@ -348,7 +348,7 @@ mod tests {
     #[tokio::test]
     async fn waiting_for_an_engine_busy_with_other_clients_is_limited() {
         let began = Instant::now();
-        let seen = seen(&[ConcurrencyChange::Tells(1)], 2).await;
+        let seen = seen(&[PageReaction::Tells(1)], 2).await;
         assert!(began.elapsed() >= SETTLE_TIMEOUT && seen.len() > 4, "{}", seen.len());
         assert!(began.elapsed() < 5 * SETTLE_TIMEOUT);
     }

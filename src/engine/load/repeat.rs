@@ -15,7 +15,7 @@ use super::session::Session;
 use crate::engine::lifecycle::engine::Engine;
 use crate::engine::lifecycle::state::Running;
 use crate::fault::Result;
-use crate::load::Record;
+use crate::load::RequestRecord;
 use crate::load::engine_side::Observations;
 use crate::load::plan::{EndReason, LoadProgress, Schedule};
 use crate::load::stats::ClientStats;
@@ -29,7 +29,7 @@ pub(crate) struct Repeat {
     pub(crate) seed: u64,
     /// Start of the load's clock.
     pub(crate) began: Option<SystemTime>,
-    pub(crate) records: Vec<Record>,
+    pub(crate) records: Vec<RequestRecord>,
     /// The file with the records.
     pub(crate) file: Option<PathBuf>,
     /// Output tokens as counted by the tokenizer, by request index.
@@ -88,10 +88,10 @@ pub(crate) fn run_repeat(
     }
     let seen = finish_monitor(engine, monitor, running, driven.clock.began)?;
     let progress = feed.progress();
-    let mut records: Vec<Record> = driven
+    let mut records: Vec<RequestRecord> = driven
         .records
         .iter()
-        .map(|record| Record {
+        .map(|record| RequestRecord {
             warmup: progress.is_warmup(record.index),
             ..session.clock.record(record).into_owned()
         })

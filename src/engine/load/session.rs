@@ -19,7 +19,7 @@ use crate::engine::wire::batch::STALL;
 use crate::engine::wire::protocol;
 use crate::fault::{Fault, Result};
 use crate::load::plan::{Arrivals, FilePrompt, Length, LoadPlan, Sizes, Warmup, read_prompts, read_trace};
-use crate::load::{ConcurrencyChange, LoadConfig, Record, Slots};
+use crate::load::{ConcurrencyChange, LoadConfig, RequestRecord, Slots};
 use crate::prompt::{Content, Prompts};
 use crate::run::Limits;
 use crate::runtime::Permits;
@@ -306,7 +306,7 @@ impl Session {
     }
 
     /// Counts the tokens of the responses and drops their texts.
-    pub(crate) fn tokenized(&self, records: &mut [Record]) -> Result<HashMap<u64, u64>> {
+    pub(crate) fn tokenized(&self, records: &mut [RequestRecord]) -> Result<HashMap<u64, u64>> {
         let mut tokenized = HashMap::new();
         let Some(prompts) = &self.prompts else {
             return Ok(tokenized);

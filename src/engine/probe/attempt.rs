@@ -23,13 +23,13 @@ use crate::engine::verdict::observation::{Judgement, Observation};
 use crate::engine::wire::batch::STALL;
 use crate::engine::wire::refusal::{Credentials, needs_key, refusal, remedy};
 use crate::fault::{Fault, Result};
-use crate::load::{FailureForm, Record};
+use crate::load::{FailureForm, RequestRecord};
 use crate::run::{Allocation, Event, Limits};
 use crate::runtime::{Exit, RuntimeKind};
 
 /// The result of sending a point's requests once.
 pub(crate) struct Attempt {
-    pub(crate) answers: Vec<Record>,
+    pub(crate) answers: Vec<RequestRecord>,
     pub(crate) queue: QueueMetrics,
     pub(crate) exit: Option<Exit>,
     /// Whether the engine still serves; `None` if that was not checked.
@@ -55,8 +55,8 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     /// Requests that the server temporarily rejected.
-    pub(crate) fn rejected(&self) -> impl Iterator<Item = &Record> {
-        let rejects = |answer: &&Record| {
+    pub(crate) fn rejected(&self) -> impl Iterator<Item = &RequestRecord> {
+        let rejects = |answer: &&RequestRecord| {
             let status = answer.failure().and_then(|failure| failure.form.status());
             matches!(status, Some(429 | 503))
         };
@@ -128,11 +128,14 @@ pub(crate) fn attempt(
     })?;
     let sent = Instant::now();
     let (mut answers, queue) = engine.wait(batch.send(page.as_ref(), stall))?;
-    let failed = |answer: &Record| answer.failure().map(|failure| failure.form);
-    let unsent = |answer: &Record| failed(answer) == Some(FailureForm::Unreachable);
+    let failed = |answer: &RequestRecord| answer.failure().map(|failure| failure.form);
+    let unsent = |answer: &RequestRecord| failed(answer) == Some(FailureForm::Unreachable);
     if !running.server.ours() && answers.iter().all(unsent) {
         // No request of this point reached the server.
-        let why = answers.iter().find_map(Record::failure).map(|failure| &failure.message);
+        let why = answers
+            .iter()
+            .find_map(RequestRecord::failure)
+            .map(|failure| &failure.message);
         return Err(Fault::missing(
             format!(
                 "the attached engine no longer accepts connections: {}",
@@ -144,7 +147,7 @@ pub(crate) fn attempt(
     let credentials = Credentials::new(running.key.as_ref(), running.server.base_url());
     let away = answers
         .first()
-        .and_then(Record::failure)
+        .and_then(RequestRecord::failure)
         .filter(|failure| needs_key(failure));
     if !running.server.ours()
         && let Some(refused) = away

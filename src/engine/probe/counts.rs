@@ -13,7 +13,7 @@ use crate::engine::lifecycle::state::Running;
 use crate::engine::verdict::judge::succeeded;
 use crate::fault::{Fault, Result};
 use crate::http;
-use crate::load::Record;
+use crate::load::RequestRecord;
 use crate::prompt::Content;
 
 /// Timeout for a server to count the tokens of a prompt, and the number of prompts counted concurrently.
@@ -31,10 +31,10 @@ pub(crate) fn count_unreported(
     running: &Running,
     form: &RequestForm,
     prompts: &[Content],
-    answers: &mut [Record],
+    answers: &mut [RequestRecord],
 ) -> Result<()> {
     let mut how = BTreeSet::new();
-    let uncounted: Vec<(&mut Record, &Content)> = answers
+    let uncounted: Vec<(&mut RequestRecord, &Content)> = answers
         .iter_mut()
         .zip(prompts)
         .filter(|(answer, _)| succeeded(answer))

@@ -28,7 +28,7 @@ use crate::engine::verdict::observation::Judgement;
 use crate::engine::verdict::residency::longer_output;
 use crate::engine::wire::refusal::{Credentials, refusal, wait_longer};
 use crate::fault::{Fault, Result};
-use crate::load::{Record, Summary};
+use crate::load::{RequestRecord, Summary};
 use crate::run::{Evidence, Limits, ProbeAnswer};
 use crate::runtime::RuntimeKind;
 use crate::task::lock;
@@ -175,7 +175,8 @@ pub(crate) fn probe_running(
 /// `missing` if an attached server serves no request before the wait time is over.
 fn waited_for(engine: &Engine, attempt: &Attempt, patience: &mut Patience<'_>) -> Result<bool> {
     let requested_wait = attempt.rejected().filter_map(|answer| answer.retry_after).max();
-    let (Some(requested_wait), Some(first)) = (requested_wait, attempt.rejected().find_map(Record::failure)) else {
+    let (Some(requested_wait), Some(first)) = (requested_wait, attempt.rejected().find_map(RequestRecord::failure))
+    else {
         return Ok(false);
     };
     let served = attempt.answers.iter().any(succeeded);
@@ -263,7 +264,7 @@ fn worth_retrying(attempt: &Attempt) -> bool {
 }
 
 /// The minimum output over the requests.
-fn produced(answers: &[Record]) -> Option<u64> {
+fn produced(answers: &[RequestRecord]) -> Option<u64> {
     answers.iter().map(|answer| answer.counts.output).min().flatten()
 }
 
@@ -330,8 +331,9 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
         ..
     } = attempt;
     let timed = || answers.iter().filter(|_| !attempt.paused);
-    let median =
-        |figure: &dyn Fn(&Record) -> Option<f64>| Summary::from_values(timed().filter_map(figure).collect()).median;
+    let median = |figure: &dyn Fn(&RequestRecord) -> Option<f64>| {
+        Summary::from_values(timed().filter_map(figure).collect()).median
+    };
     let evidence = Evidence {
         message: judgement.message,
         remedy: judgement.remedy,

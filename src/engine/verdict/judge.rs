@@ -10,7 +10,7 @@ use crate::boundary::{Cause, Verdict};
 use crate::engine::adapter::{FailureRule, RulePhase};
 use crate::engine::wire::refusal::refusal;
 use crate::fmt::excerpt;
-use crate::load::{FailureForm, Outcome, Record};
+use crate::load::{FailureForm, RequestOutcome, RequestRecord};
 use crate::prompt::is_near;
 use crate::run::Limits;
 use crate::runtime::{EndedBy, Exit};
@@ -35,7 +35,7 @@ fn check_failure(rules: &[FailureRule], seen: &Observation<'_>) -> Option<Judgem
     };
     let found = classify(rules, RulePhase::Request, symptoms);
     // A dead engine rejects everything; that is not overload.
-    let away = |answer: &Record| matches!(form(answer), Some(FailureForm::Status(429 | 503)));
+    let away = |answer: &RequestRecord| matches!(form(answer), Some(FailureForm::Status(429 | 503)));
     let dead = seen.survived == Some(false);
     let overloaded = match &found {
         Some(found) => found.verdict == Verdict::Error && found.cause == Some(Cause::Overloaded),
@@ -112,7 +112,7 @@ fn classified_failure(found: Finding, seen: &Observation<'_>) -> Judgement {
 fn overloaded_engine(seen: &Observation<'_>) -> Judgement {
     let served = seen.answers.iter().filter(|answer| succeeded(answer)).count();
     let verdict = if served > 0 { Verdict::Queued } else { Verdict::Error };
-    let refused = seen.answers.iter().find_map(Record::failure);
+    let refused = seen.answers.iter().find_map(RequestRecord::failure);
     let reason = match refused {
         Some(refused) => refusal(refused, seen.path, seen.credentials),
         None => "the engine rejected requests".to_owned(),
@@ -122,18 +122,19 @@ fn overloaded_engine(seen: &Observation<'_>) -> Judgement {
 }
 
 /// The verdict for a failed request that no rule matches.
-fn unexplained(answer: &Record, seen: &Observation<'_>) -> Judgement {
+fn unexplained(answer: &RequestRecord, seen: &Observation<'_>) -> Judgement {
     let error = |cause, message: String| Judgement::new(Verdict::Error, cause, message);
-    let form_is = |wanted: FailureForm| move |answer: &&Record| form(answer) == Some(wanted);
+    let form_is = |wanted: FailureForm| move |answer: &&RequestRecord| form(answer) == Some(wanted);
     // An error in another response may say more than the first failure.
     let in_stream = seen.answers.iter().find(form_is(FailureForm::InStream));
     if let Some(message) = in_stream.and_then(error_message) {
         return error(Cause::Engine, format!("error in the stream: {}", excerpt(message)));
     }
-    let is_unfinished = |answer: &&Record| answer.outcome == Outcome::CutOff || form_is(FailureForm::Deadline)(answer);
+    let is_unfinished =
+        |answer: &&RequestRecord| answer.outcome == RequestOutcome::CutOff || form_is(FailureForm::Deadline)(answer);
     let unfinished = seen.answers.iter().filter(is_unfinished).count() as u64;
     let failure = match &answer.outcome {
-        Outcome::CutOff => {
+        RequestOutcome::CutOff => {
             return Judgement::new(
                 Verdict::Refused,
                 Cause::KvCache,
@@ -143,8 +144,8 @@ fn unexplained(answer: &Record, seen: &Observation<'_>) -> Judgement {
                 ),
             );
         }
-        Outcome::Failed(failure) => failure,
-        Outcome::Completed => return error(Cause::NoFinish, NO_FINISH.to_owned()),
+        RequestOutcome::Failed(failure) => failure,
+        RequestOutcome::Completed => return error(Cause::NoFinish, NO_FINISH.to_owned()),
     };
     let why = &failure.message;
     match failure.form {
@@ -164,23 +165,23 @@ fn unexplained(answer: &Record, seen: &Observation<'_>) -> Judgement {
 
 const NO_FINISH: &str = "the stream ended without a finish reason";
 
-fn form(answer: &Record) -> Option<FailureForm> {
+fn form(answer: &RequestRecord) -> Option<FailureForm> {
     answer.failure().map(|failure| failure.form)
 }
 
 /// True if the stream completed with a proper finish reason. Tokens without text, such as an end-of-text token, may
 /// produce no event in the stream; the engine's counts include them.
-pub(crate) fn succeeded(answer: &Record) -> bool {
+pub(crate) fn succeeded(answer: &RequestRecord) -> bool {
     let finished = answer
         .finish
         .as_deref()
         .is_some_and(|finish| !matches!(finish, "abort" | "error" | "cancelled"));
-    let ended = answer.outcome == Outcome::Completed || form(answer) == Some(FailureForm::EndedEarly);
+    let ended = answer.outcome == RequestOutcome::Completed || form(answer) == Some(FailureForm::EndedEarly);
     ended && finished
 }
 
 /// The engine's error message for a request.
-pub(crate) fn error_message(answer: &Record) -> Option<&String> {
+pub(crate) fn error_message(answer: &RequestRecord) -> Option<&String> {
     let failure = answer.failure()?;
     matches!(failure.form, FailureForm::InStream | FailureForm::Status(_)).then_some(&failure.message)
 }
@@ -190,7 +191,7 @@ pub(crate) fn error_message(answer: &Record) -> Option<&String> {
 const CUT_BEYOND: u64 = 2;
 
 /// Checks the counts of a completed response.
-fn check_counts(answer: &Record, seen: &Observation<'_>) -> Option<Judgement> {
+fn check_counts(answer: &RequestRecord, seen: &Observation<'_>) -> Option<Judgement> {
     let requested = &seen.requested;
     let (Some(input), Some(output)) = (answer.counts.input, answer.counts.output) else {
         let message = "the engine did not report token counts";
@@ -240,20 +241,20 @@ mod tests {
         concurrency: 1,
     };
 
-    fn good() -> Record {
-        Record {
+    fn good() -> RequestRecord {
+        RequestRecord {
             finish: Some("length".into()),
             counts: Counts {
                 input: Some(10),
                 output: Some(5),
             },
-            ..Record::default()
+            ..RequestRecord::default()
         }
     }
 
-    fn failed(form: FailureForm, message: &str) -> Outcome {
+    fn failed(form: FailureForm, message: &str) -> RequestOutcome {
         let message = message.to_owned();
-        Outcome::Failed(Failure { form, message })
+        RequestOutcome::Failed(Failure { form, message })
     }
 
     fn rules() -> Vec<FailureRule> {
@@ -270,7 +271,7 @@ mod tests {
     }
 
     fn verdict_of(
-        answers: &[Record],
+        answers: &[RequestRecord],
         exit: Option<Exit>,
         log: &[&str],
         polls: &[(u64, u64, u64)],
@@ -304,7 +305,7 @@ mod tests {
         )
     }
 
-    fn one(change: impl FnOnce(&mut Record)) -> (Verdict, String) {
+    fn one(change: impl FnOnce(&mut RequestRecord)) -> (Verdict, String) {
         let mut answer = good();
         change(&mut answer);
         verdict_of(&[answer], None, &[], &[])
@@ -319,7 +320,7 @@ mod tests {
         assert_eq!(one(|_| {}), is(Verdict::Ok, ""));
         assert_eq!(one(|answer| answer.counts.output = Some(7)), is(Verdict::Ok, ""));
         assert_eq!(one(|answer| answer.finish = None), is(Verdict::Error, "no_finish"));
-        let without_text = |answer: &mut Record| answer.outcome = failed(FailureForm::EndedEarly, "no text");
+        let without_text = |answer: &mut RequestRecord| answer.outcome = failed(FailureForm::EndedEarly, "no text");
         assert_eq!(one(without_text), is(Verdict::Ok, ""));
         assert_eq!(
             one(|answer| answer.counts.output = None),
@@ -461,13 +462,13 @@ mod count_tests {
 
     /// Verdict and cause of a response with these counts and this finish reason.
     fn judged(input: u64, output: u64, finish: &str, reported: EngineBounds) -> Option<(Verdict, String)> {
-        let answer = Record {
+        let answer = RequestRecord {
             finish: Some(finish.into()),
             counts: Counts {
                 input: Some(input),
                 output: Some(output),
             },
-            ..Record::default()
+            ..RequestRecord::default()
         };
         let queue = QueueMetrics::default();
         let seen = Observation {

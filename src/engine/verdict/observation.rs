@@ -4,7 +4,7 @@ use super::bounds::{Bound, EngineBounds};
 use crate::boundary::{Cause, Verdict};
 use crate::engine::facts::queue::QueueMetrics;
 use crate::engine::wire::refusal::Credentials;
-use crate::load::Record;
+use crate::load::RequestRecord;
 use crate::run::Limits;
 use crate::runtime::Exit;
 
@@ -13,7 +13,7 @@ pub(crate) struct Observation<'a> {
     pub(crate) requested: Limits,
     /// Output tokens that may be missing.
     pub(crate) tolerance: u64,
-    pub(crate) answers: &'a [Record],
+    pub(crate) answers: &'a [RequestRecord],
     /// Exit of the engine's process, if it exited.
     pub(crate) exit: Option<&'a Exit>,
     /// Whether the engine still serves after failed requests; `None` if that was not checked.
@@ -93,7 +93,7 @@ impl Judgement {
 impl<'a> Observation<'a> {
     pub(crate) fn from_limits(
         requested: Limits,
-        answers: &'a [Record],
+        answers: &'a [RequestRecord],
         queue: &'a QueueMetrics,
         reported: &'a EngineBounds,
     ) -> Self {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::observation::{Judgement, Observation};
 use crate::boundary::{Cause, Verdict};
 use crate::fmt::thousands;
-use crate::load::Record;
+use crate::load::RequestRecord;
 use crate::run::Limits;
 
 /// Tokens that running requests must produce while others wait, before the wait counts as a limit of the engine.
@@ -93,7 +93,7 @@ pub(crate) fn judge_residency(seen: &Observation<'_>) -> Judgement {
 
 /// The output length that keeps all requests in flight at the same time, capped at `longest`; `None` if that is no
 /// longer than requested.
-pub(crate) fn longer_output(requested: &Limits, answers: &[Record], longest: u64) -> Option<u64> {
+pub(crate) fn longer_output(requested: &Limits, answers: &[RequestRecord], longest: u64) -> Option<u64> {
     let firsts = || answers.iter().filter_map(|answer| answer.first_token);
     let spread = firsts().max()?.saturating_sub(firsts().min()?);
     let gaps = answers
@@ -110,7 +110,7 @@ pub(crate) fn longer_output(requested: &Limits, answers: &[Record], longest: u64
 
 /// The requests that ran until the first one ended.
 struct FirstRound<'a> {
-    answers: &'a [Record],
+    answers: &'a [RequestRecord],
     /// Times of the first tokens before `end`, sorted.
     starts: Vec<Duration>,
     /// Times when the first request was sent and when the first one ended.
@@ -119,7 +119,7 @@ struct FirstRound<'a> {
 }
 
 impl<'a> FirstRound<'a> {
-    fn new(answers: &'a [Record]) -> Option<Self> {
+    fn new(answers: &'a [RequestRecord]) -> Option<Self> {
         let end = answers.iter().filter_map(|answer| answer.last_token).min()?;
         let mut starts: Vec<Duration> = answers.iter().filter_map(|answer| answer.first_token).collect();
         // A request that begins at the moment when another ends may have taken its slot.
@@ -168,7 +168,7 @@ impl<'a> FirstRound<'a> {
     }
 
     /// The number of tokens of a request between `from` and the end of the round.
-    fn decoded(&self, answer: &Record, from: Duration) -> usize {
+    fn decoded(&self, answer: &RequestRecord, from: Duration) -> usize {
         let later = answer.token_times().skip(1);
         later.filter(|at| *at > from && *at <= self.end).count()
     }
@@ -210,8 +210,8 @@ mod tests {
     }
 
     /// A request with a token every 10 ms from `first` on, in milliseconds.
-    fn decoded(first: u64, tokens: u64) -> Record {
-        Record {
+    fn decoded(first: u64, tokens: u64) -> RequestRecord {
+        RequestRecord {
             first_token: Some(Duration::from_millis(first)),
             last_token: Some(Duration::from_millis(first + 10 * (tokens - 1))),
             itl_ms: vec![10.0; tokens as usize - 1],
@@ -219,12 +219,12 @@ mod tests {
                 input: Some(100),
                 output: Some(tokens),
             },
-            ..Record::default()
+            ..RequestRecord::default()
         }
     }
 
     #[track_caller]
-    fn judged(answers: &[Record], queue: &QueueMetrics, verdict: Verdict, cause: &str) -> String {
+    fn judged(answers: &[RequestRecord], queue: &QueueMetrics, verdict: Verdict, cause: &str) -> String {
         let requested = limits(100, 64, answers.len() as u64);
         let judgement = judge_residency(&Observation {
             prefill_budget: Some(8192),
@@ -282,14 +282,14 @@ mod tests {
     /// The server answers in milliseconds, and the client reads whole answers at once.
     #[test]
     fn what_no_clock_can_tell_proves_nothing() {
-        let quick = |sent: u64, tokens: u64| Record {
+        let quick = |sent: u64, tokens: u64| RequestRecord {
             sent: Duration::from_millis(sent),
             itl_ms: vec![0.05; tokens as usize - 1],
             last_token: Some(Duration::from_millis(sent + 1 + tokens / 20)),
             ..decoded(sent + 1, tokens)
         };
         let none = QueueMetrics::default();
-        let answers: Vec<Record> = (0..19).map(|index| quick(index, 64)).collect();
+        let answers: Vec<RequestRecord> = (0..19).map(|index| quick(index, 64)).collect();
         let said = judged(&answers, &none, Verdict::Error, "not_resident");
         assert!(said.contains("too short to overlap"), "{said}");
         // One after the other, but read out of order.
@@ -297,7 +297,7 @@ mod tests {
         // The later requests were sent when the first had nearly ended.
         let late = [
             decoded(10, 64),
-            Record {
+            RequestRecord {
                 sent: Duration::from_millis(600),
                 ..decoded(800, 64)
             },
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn what_was_not_tested_is_told_with_the_reason() {
-        let answers: Vec<Record> = (0..24).map(|index| decoded(100 + 80 * index, 16)).collect();
+        let answers: Vec<RequestRecord> = (0..24).map(|index| decoded(100 + 80 * index, 16)).collect();
         let said = judged(&answers, &gauge(7, None), Verdict::Error, "not_resident");
         assert_eq!(
             said,
@@ -361,7 +361,7 @@ mod tests {
             let point: Point = serde_json::from_value(answer["point"].clone()).unwrap();
             let requested = Limits::of_point(&point).unwrap();
             // Recorded answers hold no times of single requests.
-            let answers = vec![Record::default(); usize::try_from(requested.concurrency).unwrap()];
+            let answers = vec![RequestRecord::default(); usize::try_from(requested.concurrency).unwrap()];
             let peaks: EngineQueue = serde_json::from_value(answer["evidence"]["queue"].clone()).unwrap();
             let before = EngineQueue {
                 preemptions: peaks.preemptions.map(|_| 0),

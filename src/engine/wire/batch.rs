@@ -14,7 +14,9 @@ use crate::engine::facts::queue::{QueueMetrics, StallDetector};
 use crate::fault::Result;
 use crate::http::ApiKey;
 use crate::load::engine_side::EngineQueue;
-use crate::load::{BuildRequest, Control, LoadConfig, Outcome, QueuedRequest, Record, RequestSource, Slots, run_load};
+use crate::load::{
+    BuildRequest, Control, LoadConfig, QueuedRequest, RequestOutcome, RequestRecord, RequestSource, Slots, run_load,
+};
 use crate::task::lock;
 
 /// Pauses between polls of the metrics page.
@@ -57,7 +59,11 @@ impl Batch {
 
     /// Sends all requests concurrently and returns their records in order. Cuts them off after `stall` without
     /// progress.
-    pub(crate) async fn send(self, page: Option<&MetricsPage>, stall: Duration) -> Result<(Vec<Record>, QueueMetrics)> {
+    pub(crate) async fn send(
+        self,
+        page: Option<&MetricsPage>,
+        stall: Duration,
+    ) -> Result<(Vec<RequestRecord>, QueueMetrics)> {
         let mut queue = QueueMetrics::default();
         // Skip the first poll for a single request: fetching the page costs as much as a short probe.
         if self.count > 1 {
@@ -93,10 +99,10 @@ impl Batch {
         let mut records = done?.records;
         // Requests that were cancelled before they were issued have no record yet.
         let missing = records.len() as u64..batch.count;
-        records.extend(missing.map(|index| Record {
+        records.extend(missing.map(|index| RequestRecord {
             index,
-            outcome: Outcome::CutOff,
-            ..Record::default()
+            outcome: RequestOutcome::CutOff,
+            ..RequestRecord::default()
         }));
         Ok((records, queue))
     }
@@ -148,7 +154,7 @@ impl RequestSource for Batch {
         }
     }
 
-    fn ended(&self, _: &Record) -> Control {
+    fn ended(&self, _: &RequestRecord) -> Control {
         self.ended.fetch_add(1, Ordering::Relaxed);
         Control::Continue
     }
@@ -175,7 +181,7 @@ mod tests {
 
     /// The outcome of a request that is never answered, if the metrics page returns these snapshots in turn and repeats
     /// the last one.
-    async fn ended(pages: &'static [&str]) -> Outcome {
+    async fn ended(pages: &'static [&str]) -> RequestOutcome {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let polls = Arc::new(AtomicU64::new(0));
@@ -227,7 +233,7 @@ mod tests {
 
     #[tokio::test]
     async fn requests_are_cancelled_only_if_all_are_queued_and_none_runs() {
-        let cut_off = async |pages| ended(pages).await == Outcome::CutOff;
+        let cut_off = async |pages| ended(pages).await == RequestOutcome::CutOff;
         assert!(cut_off(&[r#"[{"running":0,"waiting":2}]"#]).await);
         // One request is in prefill.
         assert!(!cut_off(&[r#"[{"running":0,"waiting":1}]"#]).await);

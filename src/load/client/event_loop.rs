@@ -20,7 +20,7 @@ use super::threads::{NextRequest, RequestQueue, SharedControl};
 use super::{ClientHealth, Clock, Control, LoadConfig, RequestSource, RunQueueDelay, Slots};
 use crate::fault::{Fault, Kind, Result};
 use crate::load::framing::Held;
-use crate::load::record::{FailureForm, Record};
+use crate::load::record::{FailureForm, RequestRecord};
 
 /// Connection timeout of a load. A probe connects until its own timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -53,7 +53,7 @@ pub(super) struct Client {
     pub(super) source: Arc<dyn RequestSource>,
     pub(super) queue: Arc<RequestQueue>,
     pub(super) control: Arc<SharedControl>,
-    pub(super) records: Sender<Record>,
+    pub(super) records: Sender<RequestRecord>,
     pub(super) clock: Clock,
     pub(super) health: ClientHealth,
     /// Connections being opened without a request waiting for them.
@@ -86,7 +86,7 @@ impl Client {
         config: LoadConfig,
         source: Arc<dyn RequestSource>,
         control: Arc<SharedControl>,
-        records: Sender<Record>,
+        records: Sender<RequestRecord>,
     ) -> Result<Self> {
         let queue = RequestQueue::new(config.slots.connections(), Arc::clone(&control.waker));
         Ok(Self {
@@ -571,7 +571,7 @@ impl Client {
         }
     }
 
-    fn end_request(&mut self, record: Record, at: Instant) {
+    fn end_request(&mut self, record: RequestRecord, at: Instant) {
         self.health.events += record.events;
         self.in_flight -= 1;
         self.free_slots.push_back(at);

@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use super::QueuedRequest;
 use super::http1::Response;
 use crate::load::framing::{Counts, Decode, EventReader, Held, StreamEvent};
-use crate::load::record::{Failure, FailureForm, Outcome, Record};
+use crate::load::record::{Failure, FailureForm, RequestOutcome, RequestRecord};
 
 /// How long to wait for the end of the body after the last event.
 const LINGER: Duration = Duration::from_millis(200);
@@ -53,7 +53,7 @@ pub(super) struct Exchange {
 
 /// The part of the response read so far.
 struct ResponseState {
-    record: Record,
+    record: RequestRecord,
     decoder: Box<dyn Decode>,
     error: Option<String>,
     /// Start of a body without events, or of the body of an error status.
@@ -78,7 +78,7 @@ impl Exchange {
         job: QueuedRequest,
     ) -> Self {
         let gaps = usize::try_from(job.output.min(MAX_ITL_CAPACITY)).unwrap_or_default();
-        let record = Record {
+        let record = RequestRecord {
             index,
             input: job.input,
             output: job.output,
@@ -86,7 +86,7 @@ impl Exchange {
             itl_ms: Vec::with_capacity(gaps),
             tokens_seen: Some(0),
             text: keep_text.then(String::new),
-            ..Record::default()
+            ..RequestRecord::default()
         };
         Self {
             written: 0,
@@ -202,7 +202,7 @@ impl Exchange {
     }
 
     /// The record of a complete response.
-    pub(super) fn complete(mut self, now: Instant) -> Record {
+    pub(super) fn complete(mut self, now: Instant) -> RequestRecord {
         let since = now.saturating_duration_since(self.began);
         let Self { events, state, .. } = &mut self;
         // Nothing after a malformed part can be trusted.
@@ -218,25 +218,25 @@ impl Exchange {
 
     /// The record of a request whose connection failed. Errors in the content of the events take precedence over the
     /// connection's failure.
-    pub(super) fn broken(self, now: Instant, form: FailureForm, message: String) -> Record {
+    pub(super) fn broken(self, now: Instant, form: FailureForm, message: String) -> RequestRecord {
         if self.state.last || self.state.error.is_some() || self.state.malformed.is_some() {
             return self.complete(now);
         }
         let outcome = match self.response.status {
             Some(status) if !is_success(status) => self.state.outcome(&self.response),
-            _ => Outcome::Failed(Failure { form, message }),
+            _ => RequestOutcome::Failed(Failure { form, message }),
         };
         self.into_record(now, outcome)
     }
 
     /// The record of a request that was in flight when the load ended.
-    pub(super) fn cut_off(self, now: Instant) -> Record {
-        self.into_record(now, Outcome::CutOff)
+    pub(super) fn cut_off(self, now: Instant) -> RequestRecord {
+        self.into_record(now, RequestOutcome::CutOff)
     }
 
-    fn into_record(self, now: Instant, outcome: Outcome) -> Record {
+    fn into_record(self, now: Instant, outcome: RequestOutcome) -> RequestRecord {
         let since = |moment: Instant| moment.saturating_duration_since(self.began);
-        Record {
+        RequestRecord {
             // A request that never got a connection was not sent; use the time when it failed.
             sent: since(self.sent.unwrap_or(now)),
             ended: since(now),
@@ -253,7 +253,7 @@ fn is_success(status: u16) -> bool {
 
 /// The record of a response that arrives as these bytes, a few at a time, on a connection that then closes. For tests
 /// of protocols.
-pub fn read_response(decoder: Box<dyn Decode>, bytes: &[u8]) -> Record {
+pub fn read_response(decoder: Box<dyn Decode>, bytes: &[u8]) -> RequestRecord {
     let now = Instant::now();
     let job = QueuedRequest {
         at: None,
@@ -274,7 +274,7 @@ pub fn read_response(decoder: Box<dyn Decode>, bytes: &[u8]) -> Record {
 
 impl ResponseState {
     fn event(&mut self, name: &str, data: &str, at: Duration) {
-        let text_bytes = |record: &Record| record.text.as_ref().map_or(0, String::len);
+        let text_bytes = |record: &RequestRecord| record.text.as_ref().map_or(0, String::len);
         let before = text_bytes(&self.record);
         let event = self.decoder.event(name, data, self.record.text.as_mut());
         self.any_event = true;
@@ -367,8 +367,8 @@ impl ResponseState {
     }
 
     /// The outcome of a response that is complete, or complete enough.
-    fn outcome(&self, response: &Response) -> Outcome {
-        let failed = |form, message: String| Outcome::Failed(Failure { form, message });
+    fn outcome(&self, response: &Response) -> RequestOutcome {
+        let failed = |form, message: String| RequestOutcome::Failed(Failure { form, message });
         if let Some(status) = response.status.filter(|status| !is_success(*status)) {
             let body = String::from_utf8_lossy(&self.beginning);
             let message = match &response.location {
@@ -407,7 +407,7 @@ impl ResponseState {
             ),
             Some(_) => match self.impossible_count() {
                 Some(why) => failed(FailureForm::Malformed, why),
-                None => Outcome::Completed,
+                None => RequestOutcome::Completed,
             },
         }
     }

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use super::framing::Decode;
-use super::record::Record;
+use super::record::RequestRecord;
 use super::stats::{ClientStats, SendDelays};
 use crate::fault::Result;
 use crate::http::ApiKey;
@@ -80,7 +80,7 @@ pub trait RequestSource: Send + Sync {
     fn first_token(&self) {}
 
     /// A request has ended. Called once for each issued request, in the order of their ends, by one thread at a time.
-    fn ended(&self, record: &Record) -> Control;
+    fn ended(&self, record: &RequestRecord) -> Control;
 }
 
 /// When requests are issued.
@@ -149,7 +149,7 @@ impl Clock {
 #[derive(Debug)]
 pub struct LoadRun {
     /// All issued requests in order of issue.
-    pub records: Vec<Record>,
+    pub records: Vec<RequestRecord>,
     /// Start of the load.
     pub clock: Clock,
     /// From the start to the last end, or to the cut-off.

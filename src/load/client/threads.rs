@@ -26,7 +26,7 @@ use super::exchange::Exchange;
 use super::{BuildRequest, ClientHealth, Clock, Control, LoadConfig, LoadRun, QueuedRequest, RequestSource};
 use crate::fault::{Fault, Result};
 use crate::load::framing::Held;
-use crate::load::record::{FailureForm, Record};
+use crate::load::record::{FailureForm, RequestRecord};
 use crate::task::lock;
 use crate::world::World;
 
@@ -116,7 +116,11 @@ fn load(url: &str, config: LoadConfig, source: Arc<dyn RequestSource>, control: 
 }
 
 /// Passes every record to the source and applies the returned command.
-fn collect_records(ended: &Receiver<Record>, source: &dyn RequestSource, control: &SharedControl) -> Vec<Record> {
+fn collect_records(
+    ended: &Receiver<RequestRecord>,
+    source: &dyn RequestSource,
+    control: &SharedControl,
+) -> Vec<RequestRecord> {
     let mut records = Vec::new();
     for record in ended {
         control.raise(source.ended(&record));
@@ -187,7 +191,7 @@ async fn exchanged(
     mut exchange: Exchange,
     source: &dyn RequestSource,
     cancel: &CancellationToken,
-) -> Record {
+) -> RequestRecord {
     let now = || Instant::now().into_std();
     exchange.start(now());
     exchange.advance(exchange.unwritten().len());
@@ -509,7 +513,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, AtomicUsize};
 
     use super::*;
-    use crate::load::{Decode, Framing, Record, StreamEvent};
+    use crate::load::{Decode, Framing, RequestRecord, StreamEvent};
 
     struct NoEvents;
 
@@ -555,7 +559,7 @@ mod tests {
             }))
         }
 
-        fn ended(&self, _: &Record) -> Control {
+        fn ended(&self, _: &RequestRecord) -> Control {
             Control::Continue
         }
     }

@@ -13,7 +13,7 @@ use super::timeline::share;
 use super::{EngineMetrics, MetricsSample, Observations};
 use crate::experiment::t_quantile;
 use crate::load::stats::concurrency_steps;
-use crate::load::{Outcome, Record};
+use crate::load::{RequestOutcome, RequestRecord};
 use crate::warning::Warning;
 
 /// Minimum growth of a queue, in requests.
@@ -99,7 +99,7 @@ pub struct SamplingStats {
 
 impl EngineStats {
     /// Computes the statistics between two times, in seconds since the start of the load.
-    pub fn new(observed: &Observations, records: &[Record], from: f64, to: f64) -> Self {
+    pub fn new(observed: &Observations, records: &[RequestRecord], from: f64, to: f64) -> Self {
         let gauge = |value: &dyn Fn(&EngineMetrics) -> Option<f64>| {
             Curve::from_samples(
                 observed
@@ -227,7 +227,7 @@ fn increase(samples: &[MetricsSample], count: fn(&EngineMetrics) -> Option<u64>,
 }
 
 /// Requests in flight over time.
-fn in_flight(records: &[Record]) -> Curve {
+fn in_flight(records: &[RequestRecord]) -> Curve {
     let mut before = 0.0;
     let steps = concurrency_steps(records.iter().map(|record| (record.sent, record.ended)));
     let ends = steps.into_iter().flat_map(|(at, open)| {
@@ -246,7 +246,7 @@ const COMPLETED_REASONS: [&str; 4] = ["length", "stop", "success", "repetition"]
 
 impl EngineStats {
     /// Warnings, each naming the affected metrics. `records` are all records of the load.
-    pub fn warnings(&self, records: &[Record]) -> Vec<Warning> {
+    pub fn warnings(&self, records: &[RequestRecord]) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let sampling = &self.timeline;
         if sampling.missed > 0 {
@@ -293,9 +293,11 @@ impl EngineCounters {
     }
 
     /// Differences which show that the engine also served other requests, or counts differently.
-    fn disagreements(&self, records: &[Record]) -> Vec<Warning> {
+    fn disagreements(&self, records: &[RequestRecord]) -> Vec<Warning> {
         let mut found = Vec::new();
-        let completed = records.iter().filter(|record| record.outcome == Outcome::Completed);
+        let completed = records
+            .iter()
+            .filter(|record| record.outcome == RequestOutcome::Completed);
         let (client, issued) = (completed.count() as u64, records.len() as u64);
         // A request that the client gave up on may have completed in the engine.
         if let Some(engine) = self.completed().filter(|engine| !(client..=issued).contains(engine)) {
@@ -307,7 +309,7 @@ impl EngineCounters {
         }
         // If requests failed, the engine has generated more tokens than the client received.
         if client == issued {
-            let counted = |count: fn(&Record) -> Option<u64>| records.iter().map(count).sum::<Option<u64>>();
+            let counted = |count: fn(&RequestRecord) -> Option<u64>| records.iter().map(count).sum::<Option<u64>>();
             let kinds = [
                 ("of prompts", self.prompt_tokens, counted(|record| record.counts.input)),
                 (
@@ -542,8 +544,8 @@ mod warnings_tests {
     use crate::load::Counts;
     use crate::load::engine_side::{PowerStats, SamplingStats};
 
-    fn record(outcome: Outcome) -> Record {
-        Record {
+    fn record(outcome: RequestOutcome) -> RequestRecord {
+        RequestRecord {
             index: 0,
             warmup: false,
             input: 10,
@@ -584,10 +586,10 @@ mod warnings_tests {
 
     #[test]
     fn equal_counts_cause_no_warning() {
-        let two = [record(Outcome::Completed), record(Outcome::Completed)];
+        let two = [record(RequestOutcome::Completed), record(RequestOutcome::Completed)];
         assert!(counted(&[("length", 2), ("abort", 0)], 10).warnings(&two).is_empty());
         assert!(counted(&[("all", 3), ("abort", 1)], 10).warnings(&two).is_empty());
-        let cut = [record(Outcome::Completed), record(Outcome::CutOff)];
+        let cut = [record(RequestOutcome::Completed), record(RequestOutcome::CutOff)];
         for (well, tokens) in [(1, 7), (2, 10)] {
             assert!(counted(&[("length", well)], tokens).warnings(&cut).is_empty(), "{well}");
         }
@@ -596,7 +598,7 @@ mod warnings_tests {
 
     #[test]
     fn different_counts_cause_a_warning() {
-        let two = [record(Outcome::Completed), record(Outcome::Completed)];
+        let two = [record(RequestOutcome::Completed), record(RequestOutcome::Completed)];
         let warnings = counted(&[("length", 3), ("stop", 2)], 25).warnings(&two);
         assert!(
             warnings[0].message.contains("5 completed requests and the client 2"),

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use super::energy::total_watts;
 use super::{EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
-use crate::load::{Outcome, Record};
+use crate::load::{RequestOutcome, RequestRecord};
 
 /// The columns of the file.
 pub const COLUMNS: &str = "seconds,running,waiting,kv_usage,preemptions,prefix_hit_rate,used_bytes,power_w,in_flight,done,\
@@ -42,7 +42,7 @@ pub struct TimelineRow {
 }
 
 /// The rows of a load, oldest first. Without a metrics page, one row per polling period.
-pub fn timeline(observed: &Observations, records: &[Record]) -> Vec<TimelineRow> {
+pub fn timeline(observed: &Observations, records: &[RequestRecord]) -> Vec<TimelineRow> {
     let has_metrics_page = !observed.samples.is_empty();
     let mut rows: Vec<TimelineRow> = if has_metrics_page {
         let first = observed.samples.iter().find_map(|sample| sample.metrics.as_ref());
@@ -123,7 +123,7 @@ pub(super) fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
 }
 
-fn ticks(hz: f64, records: &[Record]) -> Vec<TimelineRow> {
+fn ticks(hz: f64, records: &[RequestRecord]) -> Vec<TimelineRow> {
     let end = records
         .iter()
         .map(|record| record.ended.as_secs_f64())
@@ -170,7 +170,7 @@ fn join_power(rows: &mut [TimelineRow], power: &[PowerSample]) {
 }
 
 /// Sets requests in flight, completed requests and token rates. A request's tokens are spread evenly over its events.
-fn join_requests(rows: &mut [TimelineRow], records: &[Record]) {
+fn join_requests(rows: &mut [TimelineRow], records: &[RequestRecord]) {
     if rows.is_empty() {
         return;
     }
@@ -185,7 +185,7 @@ fn join_requests(rows: &mut [TimelineRow], records: &[Record]) {
         sent[row_of(rows, record.sent.as_secs_f64())] += 1;
         let end = row_of(rows, record.ended.as_secs_f64());
         ended[end] += 1;
-        done[end] += u64::from(record.outcome == Outcome::Completed);
+        done[end] += u64::from(record.outcome == RequestOutcome::Completed);
         let Some(first) = record.first_token else { continue };
         let produced = record.counts.output.or(record.tokens_seen).unwrap_or(record.events);
         let each = share(produced, record.events.max(1));
@@ -222,10 +222,10 @@ mod tests {
     use crate::load::{Counts, Failure, FailureForm};
     use crate::telemetry::DeviceActivity;
 
-    fn record(sent: f64, first: f64, itl_ms: &[f32], output: u64, outcome: Outcome) -> Record {
+    fn record(sent: f64, first: f64, itl_ms: &[f32], output: u64, outcome: RequestOutcome) -> RequestRecord {
         let at = Duration::from_secs_f64;
         let last = first + itl_ms.iter().map(|gap| f64::from(*gap) / 1e3).sum::<f64>();
-        Record {
+        RequestRecord {
             index: 0,
             warmup: false,
             input: 10,
@@ -299,12 +299,12 @@ mod tests {
 
     #[test]
     fn row_combines_engine_devices_and_requests() {
-        let failed = Outcome::Failed(Failure {
+        let failed = RequestOutcome::Failed(Failure {
             form: FailureForm::Broken,
             message: String::new(),
         });
         let records = [
-            record(0.0, 0.05, &[30.0, 100.0], 6, Outcome::Completed),
+            record(0.0, 0.05, &[30.0, 100.0], 6, RequestOutcome::Completed),
             record(0.0, 0.08, &[200.0], 2, failed),
         ];
         let rows = timeline(&observed(), &records);
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn rows_without_a_metrics_page_have_the_same_rate() {
-        let records = [record(0.0, 0.05, &[200.0], 2, Outcome::Completed)];
+        let records = [record(0.0, 0.05, &[200.0], 2, RequestOutcome::Completed)];
         let bare = Observations {
             samples: Vec::new(),
             ..observed()

@@ -10,7 +10,7 @@ use super::{LoadPlan, PlannedRequest, Warmup};
 use crate::experiment::t_quantile;
 use crate::fault::{Fault, Result};
 use crate::load::stats::{interpolated, mean};
-use crate::load::{Control, Outcome, Record};
+use crate::load::{Control, RequestOutcome, RequestRecord};
 
 /// Why a load ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,7 +117,7 @@ impl LoadProgress {
     }
 
     /// Call when a request has ended. Returns the next command.
-    pub fn ended(&mut self, record: &Record) -> Control {
+    pub fn ended(&mut self, record: &RequestRecord) -> Control {
         if self.precise || self.is_warmup(record.index) {
             return Control::Continue;
         }
@@ -253,8 +253,8 @@ impl Precision {
 
 impl LatencyMetric {
     /// The metric of a completed request, in milliseconds.
-    pub fn value(self, record: &Record) -> Option<f64> {
-        if record.outcome != Outcome::Completed {
+    pub fn value(self, record: &RequestRecord) -> Option<f64> {
+        if record.outcome != RequestOutcome::Completed {
             return None;
         }
         match self {
@@ -313,7 +313,7 @@ impl PrecisionMonitor {
     }
 
     /// Adds an ended request. Returns whether the interval is narrow enough.
-    fn add(&mut self, record: &Record) -> bool {
+    fn add(&mut self, record: &RequestRecord) -> bool {
         self.values.extend(self.precision.metric.value(record));
         if self.values.len() < self.next_check {
             return false;
@@ -437,9 +437,9 @@ mod precision_tests {
     use super::*;
     use crate::load::Counts;
 
-    fn record(ttft_ms: f64) -> Record {
+    fn record(ttft_ms: f64) -> RequestRecord {
         let at = |ms: f64| Duration::from_secs_f64(ms / 1e3);
-        Record {
+        RequestRecord {
             index: 0,
             warmup: false,
             input: 1,
@@ -460,7 +460,7 @@ mod precision_tests {
             text: None,
             finish: None,
             retry_after: None,
-            outcome: Outcome::Completed,
+            outcome: RequestOutcome::Completed,
         }
     }
 
@@ -487,8 +487,8 @@ mod precision_tests {
         near(LatencyMetric::E2elMs, 120.0);
         near(LatencyMetric::TpotMs, 10.0);
         near(LatencyMetric::ItlMs, 10.0);
-        let failed = Record {
-            outcome: Outcome::CutOff,
+        let failed = RequestRecord {
+            outcome: RequestOutcome::CutOff,
             ..record
         };
         assert_eq!(LatencyMetric::TtftMs.value(&failed), None);

@@ -27,7 +27,7 @@ pub use throughput::{Goodput, Rates, SloCounts, Steady};
 pub(in crate::load) use summary::{interpolated, mean, min_sample_size};
 pub(in crate::load) use throughput::concurrency_steps;
 
-use super::record::Record;
+use super::record::RequestRecord;
 use crate::warning::Warning;
 
 /// Inputs of the statistics besides the records.
@@ -133,7 +133,7 @@ pub struct LoadStats {
 
 impl LoadStats {
     /// Computes the statistics of a load. Records may come in any order.
-    pub fn from_records(records: &[Record], settings: &Settings) -> Self {
+    pub fn from_records(records: &[RequestRecord], settings: &Settings) -> Self {
         let all = EvaluatedRequest::all(records, settings);
         let issued: Vec<Evaluated<'_>> = all.iter().filter(|request| !request.record.warmup).collect();
         let completed: Vec<Evaluated<'_>> = issued.iter().copied().filter(|request| request.completed()).collect();

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Settings;
-use crate::load::{Counts, Outcome, Record};
+use crate::load::{Counts, RequestOutcome, RequestRecord};
 use crate::prompt::is_near;
 use crate::warning::Warning;
 
@@ -27,7 +27,7 @@ use crate::warning::Warning;
 #[derive(Clone, Debug)]
 pub struct EvaluatedRequest<'a> {
     /// Its record.
-    pub record: &'a Record,
+    pub record: &'a RequestRecord,
     pub(super) result: RequestResult,
     /// Prompt tokens: the engine's count, otherwise the requested number.
     pub input: u64,
@@ -48,21 +48,21 @@ pub(super) enum RequestResult {
 
 impl<'a> EvaluatedRequest<'a> {
     /// Every request of a load, in sending order.
-    pub fn all(records: &'a [Record], settings: &Settings) -> Vec<Self> {
-        let mut sent: Vec<&Record> = records.iter().collect();
+    pub fn all(records: &'a [RequestRecord], settings: &Settings) -> Vec<Self> {
+        let mut sent: Vec<&RequestRecord> = records.iter().collect();
         sent.sort_unstable_by_key(|record| (record.sent, record.index));
         sent.into_iter().map(|record| Self::new(record, settings)).collect()
     }
 
-    pub(super) fn new(record: &'a Record, settings: &Settings) -> Self {
+    pub(super) fn new(record: &'a RequestRecord, settings: &Settings) -> Self {
         let tokenized = settings.tokenized.get(&record.index).copied();
         let reported = record.tokens_seen.filter(|_| record.events > 0);
         let full = record.ended_at_length().then_some(record.output);
         let output = record.counts.output.or(tokenized).or(reported).or(full);
         let result = match &record.outcome {
-            Outcome::CutOff => RequestResult::CutOff,
-            Outcome::Failed(failure) => RequestResult::Failed(failure.form.to_string(), failure.message.clone()),
-            Outcome::Completed => match validate(record, output, settings) {
+            RequestOutcome::CutOff => RequestResult::CutOff,
+            RequestOutcome::Failed(failure) => RequestResult::Failed(failure.form.to_string(), failure.message.clone()),
+            RequestOutcome::Completed => match validate(record, output, settings) {
                 Some((form, message)) => RequestResult::Failed(form.to_owned(), message),
                 None => RequestResult::Completed,
             },
@@ -91,7 +91,7 @@ impl<'a> EvaluatedRequest<'a> {
 }
 
 /// The defect of a response whose stream ended properly: the kind of failure and its message.
-fn validate(record: &Record, output: Option<u64>, settings: &Settings) -> Option<(&'static str, String)> {
+fn validate(record: &RequestRecord, output: Option<u64>, settings: &Settings) -> Option<(&'static str, String)> {
     let input = record.counts.input.filter(|_| settings.exact);
     if let Some(input) = input.filter(|input| !is_near(*input, record.input)) {
         let message = format!("the engine counted {input} tokens of input, not {}", record.input);

@@ -153,7 +153,8 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn start(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<bool> {
-        Ok(crate::engine::start(engine.first(&context))?)
+        begin_call(&context);
+        Ok(crate::engine::start(engine.0.first())?)
     }
 
     /// Stops the engine, unless this program only attached to it. The next probe starts it again.
@@ -168,7 +169,8 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn stop(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<()> {
-        Ok(engine.called(&context).stop()?)
+        begin_call(&context);
+        Ok(engine.0.stop()?)
     }
 
     /// True if the running engine can serve a point without a restart: it is healthy, and its start limits cover the
@@ -190,7 +192,8 @@ pub mod methods {
     #[rhai_fn(return_raw)]
     pub fn serves(context: NativeCallContext, engine: &mut EngineHandle, point: Map) -> Caught<Dynamic> {
         let requested = Limits::of_point(&super::point(&point)?)?;
-        let serves = crate::engine::serves(engine.first(&context), requested);
+        begin_call(&context);
+        let serves = crate::engine::serves(engine.0.first(), requested);
         Ok(serves.map_or(Dynamic::UNIT, Dynamic::from))
     }
 
@@ -275,7 +278,8 @@ pub mod methods {
         point: Map,
         options: Map,
     ) -> Caught<Dynamic> {
-        let engine = engine.called(&context);
+        begin_call(&context);
+        let engine = &engine.0;
         let options = crate::script::options(options)?;
         Ok(to_script(&engine.probe(&super::point(&point)?, options)?)?)
     }
@@ -321,7 +325,8 @@ pub mod methods {
         prompt: Dynamic,
         options: Map,
     ) -> Caught<Dynamic> {
-        let engine = engine.first(&context);
+        begin_call(&context);
+        let engine = engine.0.first();
         let options = crate::script::options(options)?;
         Ok(to_script(&crate::engine::send(engine, &wire(&prompt)?, options)?)?)
     }
@@ -350,7 +355,8 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn needs(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&crate::engine::needs(engine.first(&context))?)?)
+        begin_call(&context);
+        Ok(to_script(&crate::engine::needs(engine.0.first())?)?)
     }
 
     /// Current memory use in bytes: `#{ used, total, source, per_gpu, processes }`. `source` is `nvml`, `amd`, `host`
@@ -366,7 +372,8 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn memory(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&crate::engine::memory(engine.first(&context)))?)
+        begin_call(&context);
+        Ok(to_script(&crate::engine::memory(engine.0.first()))?)
     }
 
     /// Memory by stage of the engine's latest start, measured while it runs:
@@ -409,7 +416,8 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn usage(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&crate::engine::usage(engine.first(&context))?)?)
+        begin_call(&context);
+        Ok(to_script(&crate::engine::usage(engine.0.first())?)?)
     }
 
     /// The current state of the engine's queue, and its counters since the start: `#{ running, waiting, kv_usage,
@@ -427,7 +435,8 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn metrics(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&crate::engine::metrics(engine.first(&context))?)?)
+        begin_call(&context);
+        Ok(to_script(&crate::engine::metrics(engine.0.first())?)?)
     }
 
     /// Properties of the engine: `#{ engine, version, model, max_model_len, kv_tokens, simulated }`. Lengths are in
@@ -444,7 +453,8 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn info(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&crate::engine::info(engine.first(&context)))?)
+        begin_call(&context);
+        Ok(to_script(&crate::engine::info(engine.0.first()))?)
     }
 
     /// All facts that the running engine reported, by name, oldest first, sizes in bytes: `#{ kv_bytes: [#{ value,
@@ -467,7 +477,8 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn facts(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&crate::engine::facts(engine.first(&context)))?)
+        begin_call(&context);
+        Ok(to_script(&crate::engine::facts(engine.0.first()))?)
     }
 
     /// The latest 200 log lines of the running engine, oldest first. The whole log is in the run's folder.
@@ -497,7 +508,8 @@ pub mod methods {
     /// ```
     #[rhai_fn(name = "logs", return_raw)]
     pub fn logs_last(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
-        let engine = engine.first(&context);
+        begin_call(&context);
+        let engine = engine.0.first();
         let options: LogOptions = crate::script::options(options)?;
         Ok(to_script(&crate::engine::logs(engine, options.last.unwrap_or(LINES)))?)
     }
@@ -517,7 +529,8 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn flags(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&crate::engine::flags(engine.first(&context), None)?)?)
+        begin_call(&context);
+        Ok(to_script(&crate::engine::flags(engine.0.first(), None)?)?)
     }
 
     /// The command line flags for production, for `#{ input, output, total, concurrency }` in tokens and sequences. The
@@ -532,7 +545,8 @@ pub mod methods {
     /// ```
     #[rhai_fn(name = "flags", return_raw)]
     pub fn flags_for(context: NativeCallContext, engine: &mut EngineHandle, limits: Map) -> Caught<Dynamic> {
-        let engine = engine.first(&context);
+        begin_call(&context);
+        let engine = engine.0.first();
         let limits: LimitsOption = options(limits)?;
         Ok(to_script(&crate::engine::flags(engine, Some(Limits::from(limits)))?)?)
     }
@@ -557,7 +571,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn trial(context: NativeCallContext, engine: &mut EngineHandle, what: Map, measure: FnPtr) -> Caught<Dynamic> {
-        let _ = begin_call(&context);
+        begin_call(&context);
         let what = from_script(&Dynamic::from(what))?;
         let handle = engine.clone();
         let answer = crate::engine::trial(engine.0.first(), &what, || -> Caught<Value> {
@@ -637,10 +651,8 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn load(context: NativeCallContext, engine: &mut EngineHandle, given: Map) -> Caught<Dynamic> {
-        Ok(to_script(&crate::engine::load(
-            engine.first(&context),
-            &options(given)?,
-        )?)?)
+        begin_call(&context);
+        Ok(to_script(&crate::engine::load(engine.0.first(), &options(given)?)?)?)
     }
 }
 

@@ -68,7 +68,7 @@ pub mod service {
     /// ```
     #[rhai_fn(name = "logs", return_raw, pure)]
     pub fn logs_with(context: NativeCallContext, service: &mut Service, options: Map) -> Caught<Dynamic> {
-        let _ = begin_call(&context);
+        begin_call(&context);
         let options: LogOptions = crate::script::options(options)?;
         Ok(to_script(&service.0.logs().last(options.last.unwrap_or(usize::MAX)))?)
     }

@@ -5,18 +5,18 @@ mod properties;
 use std::time::Duration;
 
 use super::*;
-use crate::load::{Failure, FailureForm, Outcome};
+use crate::load::{Failure, FailureForm, RequestOutcome};
 use properties::{record, settings};
 
 const CLOSED: TargetConcurrency = TargetConcurrency::Closed { concurrency: 2 };
 
 /// Two slots with five consecutive requests each.
-fn closed() -> Vec<Record> {
+fn closed() -> Vec<RequestRecord> {
     (0..10).map(|index| record(index, index / 2 * 142)).collect()
 }
 
-fn failed(mut record: Record, form: FailureForm) -> Record {
-    record.outcome = Outcome::Failed(Failure {
+fn failed(mut record: RequestRecord, form: FailureForm) -> RequestRecord {
+    record.outcome = RequestOutcome::Failed(Failure {
         form,
         message: "no".to_owned(),
     });
@@ -117,7 +117,7 @@ fn different_token_counts_cause_a_warning() {
     let as_asked = LoadStats::from_records(&[record(0, 0)], &settings);
     assert!(as_asked.warnings.is_empty(), "{:?}", as_asked.warnings);
     settings.exact = false;
-    let shorter = Record {
+    let shorter = RequestRecord {
         output: 12,
         ..record(0, 0)
     };
@@ -151,7 +151,7 @@ fn different_token_counts_cause_a_warning() {
 
 #[test]
 fn failed_request_is_infinitely_slow() {
-    let mut records: Vec<Record> = (0..100).map(|index| record(index, index * 200)).collect();
+    let mut records: Vec<RequestRecord> = (0..100).map(|index| record(index, index * 200)).collect();
     for record in records.iter_mut().skip(9).step_by(10) {
         *record = failed(record.clone(), FailureForm::Status(429));
     }
@@ -163,14 +163,14 @@ fn failed_request_is_infinitely_slow() {
     );
     assert_eq!(stats.latencies.e2el_ms.p90, Some(140.0));
     assert_eq!(stats.failures["status_429"].count, 10);
-    records[0].outcome = Outcome::CutOff;
+    records[0].outcome = RequestOutcome::CutOff;
     let stats = LoadStats::from_records(&records, &settings(TargetConcurrency::Varying));
     assert_eq!((stats.cut_off, stats.adjusted.e2el_ms.p90), (1, None));
 }
 
 #[test]
 fn correlated_failures_count_as_fewer() {
-    let mut records: Vec<Record> = (0..100).map(|index| record(index, index * 200)).collect();
+    let mut records: Vec<RequestRecord> = (0..100).map(|index| record(index, index * 200)).collect();
     for record in &mut records[90..] {
         *record = failed(record.clone(), FailureForm::Status(429));
     }
@@ -247,7 +247,7 @@ fn warmup_counts_only_for_concurrency() {
 #[test]
 fn steady_part_excludes_ramp_and_drain() {
     // Three slots that start one after another; the last one ends long after the others.
-    let mut records: Vec<Record> = (0..30)
+    let mut records: Vec<RequestRecord> = (0..30)
         .map(|index| record(index, index % 3 * 50 + index / 3 * 142))
         .collect();
     let last = records.last_mut().unwrap();
@@ -272,7 +272,7 @@ fn steady_part_excludes_ramp_and_drain() {
 
 #[test]
 fn open_loop_is_steady_from_ramp_end_to_last_arrival() {
-    let records: Vec<Record> = (0..20).map(|index| record(index, index * 100)).collect();
+    let records: Vec<RequestRecord> = (0..20).map(|index| record(index, index * 100)).collect();
     let target = TargetConcurrency::Open {
         ramped: Duration::from_millis(500),
     };
@@ -357,7 +357,7 @@ fn a_contended_core_causes_a_warning_only_if_it_changes_a_metric() {
 #[test]
 fn repeats_give_the_variation_between_loads() {
     let load = |apart_ms: u64| {
-        let records: Vec<Record> = (0..10).map(|index| record(index, index * apart_ms)).collect();
+        let records: Vec<RequestRecord> = (0..10).map(|index| record(index, index * apart_ms)).collect();
         LoadStats::from_records(&records, &settings(CLOSED))
     };
     let loads = [load(200), load(220), load(250)];

@@ -9,12 +9,12 @@ use rand_chacha::ChaCha8Rng;
 
 use super::super::summary::{Sample, interpolated};
 use super::super::*;
-use crate::load::{Counts, Failure, FailureForm, Outcome};
+use crate::load::{Counts, Failure, FailureForm, RequestOutcome};
 
 /// A completed request of 100 + 10 tokens: the first token after 50 ms, then one every 10 ms.
-pub(super) fn record(index: u64, sent_ms: u64) -> Record {
+pub(super) fn record(index: u64, sent_ms: u64) -> RequestRecord {
     let at = |ms: u64| Duration::from_millis(sent_ms + ms);
-    Record {
+    RequestRecord {
         index,
         warmup: false,
         input: 100,
@@ -35,7 +35,7 @@ pub(super) fn record(index: u64, sent_ms: u64) -> Record {
         text: None,
         finish: Some("length".to_owned()),
         retry_after: None,
-        outcome: Outcome::Completed,
+        outcome: RequestOutcome::Completed,
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn settings(target: TargetConcurrency) -> Settings {
 }
 
 /// A request with any outcome.
-fn any_record() -> impl Strategy<Value = Record> {
+fn any_record() -> impl Strategy<Value = RequestRecord> {
     let times = (
         0_u64..5_000,
         0_u64..50,
@@ -62,19 +62,19 @@ fn any_record() -> impl Strategy<Value = Record> {
         let sent = late;
         let last = sent + first + gaps.iter().map(|gap| u64::from(*gap)).sum::<u64>();
         let failed = |form| {
-            Outcome::Failed(Failure {
+            RequestOutcome::Failed(Failure {
                 form,
                 message: "no".to_owned(),
             })
         };
         let outcome = match way {
-            0 => Outcome::CutOff,
+            0 => RequestOutcome::CutOff,
             1 => failed(FailureForm::Status(429)),
             2 => failed(FailureForm::Broken),
-            _ => Outcome::Completed,
+            _ => RequestOutcome::Completed,
         };
         let answered = way != 1;
-        Record {
+        RequestRecord {
             index: 0,
             warmup: warmup && way == 7,
             input: 100,
@@ -100,7 +100,7 @@ fn any_record() -> impl Strategy<Value = Record> {
     })
 }
 
-fn any_load() -> impl Strategy<Value = Vec<Record>> {
+fn any_load() -> impl Strategy<Value = Vec<RequestRecord>> {
     prop::collection::vec(any_record(), 0..80).prop_map(|mut records| {
         for (index, record) in records.iter_mut().enumerate() {
             record.index = index as u64;
@@ -155,7 +155,7 @@ proptest! {
 
     #[test]
     fn order_of_records_does_not_matter(records in any_load(), settings in any_settings(), turn in 0_usize..80) {
-        let mut rotated: Vec<Record> = records.iter().rev().cloned().collect();
+        let mut rotated: Vec<RequestRecord> = records.iter().rev().cloned().collect();
         let by = turn % rotated.len().max(1);
         rotated.rotate_left(by);
         prop_assert_eq!(LoadStats::from_records(&records, &settings), LoadStats::from_records(&rotated, &settings));

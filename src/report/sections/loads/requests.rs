@@ -412,7 +412,7 @@ mod tests {
 
     use super::*;
     use crate::load::engine_side::{COLUMNS, TimelineRow, write};
-    use crate::load::{Counts, Failure, FailureForm, Outcome, Record};
+    use crate::load::{Counts, Failure, FailureForm, RequestOutcome, RequestRecord};
 
     #[test]
     fn missing_files_are_reported_once() {
@@ -461,9 +461,9 @@ mod tests {
         assert_eq!(curve(&[]), []);
     }
 
-    fn line(index: u64, warmup: bool, outcome: Outcome) -> String {
+    fn line(index: u64, warmup: bool, outcome: RequestOutcome) -> String {
         let at = Duration::from_millis;
-        let record = Record {
+        let record = RequestRecord {
             index,
             warmup,
             input: 8,
@@ -491,16 +491,16 @@ mod tests {
 
     #[test]
     fn request_file_is_read_without_warmup_and_truncated_line() {
-        let failed = Outcome::Failed(Failure {
+        let failed = RequestOutcome::Failed(Failure {
             form: FailureForm::Broken,
             message: "reset".into(),
         });
         let ended = [
-            (0, true, Outcome::Completed),
-            (2, false, Outcome::Completed),
-            (1, false, Outcome::Completed),
+            (0, true, RequestOutcome::Completed),
+            (2, false, RequestOutcome::Completed),
+            (1, false, RequestOutcome::Completed),
             (3, false, failed),
-            (4, false, Outcome::CutOff),
+            (4, false, RequestOutcome::CutOff),
         ];
         let mut text: String = ended
             .map(|(index, warmup, outcome)| line(index, warmup, outcome))
