@@ -14,7 +14,7 @@ use crate::engine::wire::prompting::VOCABULARY;
 use crate::engine::wire::refusal::{COMPRESSED, Credentials, error_detail, refusal, remedy, title, wait_longer};
 use crate::fault::{Fault, Result};
 use crate::fmt::Count;
-use crate::load::FailureForm;
+use crate::load::{Failure, FailureForm};
 use crate::prompt::{Origin, PromptSpec};
 use crate::run::{Event, Limits};
 use crate::warning::Warning;
@@ -106,22 +106,7 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
         let status = failure.form.status().unwrap_or_default();
         let refusal = format!("{} ({})", described(&form), failure_text(&failure, timeout));
         if !is_of_the_form(&failure) {
-            let remedy = match failure.form {
-                FailureForm::Status(429 | 503) => wait_longer(status).to_owned(),
-                FailureForm::Deadline => {
-                    "see whether it hangs or still loads its model; a slow one gets more time with `--request-timeout 600`".to_owned()
-                }
-                _ => remedy(status, credentials)
-                    .unwrap_or_else(|| "when it answers again, run this again".to_owned()),
-            };
-            let sent = requested.output;
-            let title = title(status, credentials).map_or_else(String::new, |title| format!("{title}: "));
-            let mut message =
-                format!("{title}the server did not serve a request of {INPUT} + {sent} tokens: {refusal}");
-            if let Some(name) = asked.name.as_ref().filter(|_| asked.untried) {
-                message += &format!("; whether it serves `{name}`, which it does not list, is not known");
-            }
-            return Err(Fault::missing(message, remedy));
+            return Err(not_served(&failure, &refusal, requested, asked, credentials));
         }
         if matches!(status, 404 | 405) {
             absent = Some(form.path);
@@ -135,22 +120,52 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
     if asked.untried {
         return Err(refused_model(&running.server, asked, &refused.join("; ")));
     }
-    Err(Fault::missing(
-        format!(
-            "the server takes no request of the adapter `{}`: {}",
-            engine.name(),
-            refused.join("; ")
-        ),
-        if refused.iter().all(|refusal| refusal.contains("does not stream")) {
-            "let it stream (`stream: true`): without a stream it is not seen when tokens come"
-        } else if refused.iter().all(|refusal| refusal.contains("content encoding")) {
-            COMPRESSED
-        } else if nothing_there {
-            "nothing of the engine's API is at this address: give the path that it begins with, as `--url http://HOST:PORT/PREFIX` (without `/v1`)"
-        } else {
-            "name the model that it serves (`model=NAME`), or its engine (`engine=vllm`); for any other protocol write an adapter (stdlib/engines/README.md)"
-        },
-    ))
+    Err(none_accepted(engine.name(), &refused, nothing_there))
+}
+
+/// The server failed in a way that another form of the request would not change.
+fn not_served(
+    failure: &Failure,
+    refusal: &str,
+    requested: Limits,
+    asked: &AskedModel,
+    credentials: Credentials,
+) -> Fault {
+    let status = failure.form.status().unwrap_or_default();
+    let remedy = match failure.form {
+        FailureForm::Status(429 | 503) => wait_longer(status).to_owned(),
+        FailureForm::Deadline => {
+            "see whether it hangs or still loads its model; a slow one gets more time with `--request-timeout 600`"
+                .to_owned()
+        }
+        _ => remedy(status, credentials).unwrap_or_else(|| "when it answers again, run this again".to_owned()),
+    };
+    let title = title(status, credentials).map_or_else(String::new, |title| format!("{title}: "));
+    let (input, output) = (requested.input, requested.output);
+    let mut message = format!("{title}the server did not serve a request of {input} + {output} tokens: {refusal}");
+    if let Some(name) = asked.name.as_ref().filter(|_| asked.untried) {
+        message += &format!("; whether it serves `{name}`, which it does not list, is not known");
+    }
+    Fault::missing(message, remedy)
+}
+
+/// The server refused every form. `nothing_there`: it has shown neither a path of the API nor a model.
+fn none_accepted(adapter: &str, refused: &[String], nothing_there: bool) -> Fault {
+    let all_say = |text: &str| refused.iter().all(|refusal| refusal.contains(text));
+    let remedy = if all_say("does not stream") {
+        "let it stream (`stream: true`): without a stream it is not seen when tokens come"
+    } else if all_say("content encoding") {
+        COMPRESSED
+    } else if nothing_there {
+        "nothing of the engine's API is at this address: give the path that it begins with, as `--url http://HOST:PORT/PREFIX` (without `/v1`)"
+    } else {
+        "name the model that it serves (`model=NAME`), or its engine (`engine=vllm`); for any other protocol write an adapter (stdlib/engines/README.md)"
+    };
+    let answers = refused.join("; ");
+    Fault::missing(
+        format!("the server takes no request of the adapter `{adapter}`: {answers}"),
+        remedy,
+    )
 }
 
 /// Counts requests that the server rejected and that were sent again after a wait.

@@ -109,12 +109,7 @@ pub(crate) fn attempt(
     options: ProbeOptions,
 ) -> Result<Attempt> {
     prepare_prompts(engine, live, form)?;
-    let timeout = match options.timeout.or(engine.options.request_timeout) {
-        Some(seconds) => Duration::from_secs_f64(seconds),
-        // A server that this program did not start may hang.
-        None if engine.runtime == RuntimeKind::Attach && !live.speed.is_known() => Duration::from_secs_f64(MIN_TIMEOUT),
-        None => live.speed.timeout(&requested),
-    };
+    let timeout = request_timeout(engine, live, requested, options);
     let (Some(running), Some(prompting)) = (&live.running, &live.prompting) else {
         return Err(Fault::internal("a probe of an engine that does not run"));
     };
@@ -128,38 +123,9 @@ pub(crate) fn attempt(
     })?;
     let sent = Instant::now();
     let (mut answers, queue) = engine.wait(batch.send(page.as_ref(), stall))?;
-    let failed = |answer: &RequestRecord| answer.failure().map(|failure| failure.form);
-    let unsent = |answer: &RequestRecord| failed(answer) == Some(FailureForm::Unreachable);
-    if !running.server.ours() && answers.iter().all(unsent) {
-        // No request of this point reached the server.
-        let why = answers
-            .iter()
-            .find_map(RequestRecord::failure)
-            .map(|failure| &failure.message);
-        return Err(Fault::missing(
-            format!(
-                "the attached engine no longer accepts connections: {}",
-                why.map_or("", String::as_str)
-            ),
-            "start it again, and resume the run",
-        ));
-    }
     let credentials = Credentials::new(running.key.as_ref(), running.server.base_url());
-    let away = answers
-        .first()
-        .and_then(RequestRecord::failure)
-        .filter(|failure| needs_key(failure));
-    if !running.server.ours()
-        && let Some(refused) = away
-    {
-        let status = refused.form.status().unwrap_or_default();
-        return Err(Fault::missing(
-            format!(
-                "the server refused the request: {}",
-                refusal(refused, &form.path, credentials)
-            ),
-            remedy(status, credentials).unwrap_or_default(),
-        ));
+    if !running.server.ours() {
+        require_reached(&answers, form, credentials)?;
     }
     count_unreported(engine, running, form, &prompts, &mut answers)?;
     let paused = engine.wait(running.server.service.was_paused(sent.elapsed()))?;
@@ -221,6 +187,38 @@ pub(crate) fn attempt(
         path: form.path.clone(),
         waited: None,
     })
+}
+
+/// How long a request may take.
+fn request_timeout(engine: &Engine, live: &Live, requested: Limits, options: ProbeOptions) -> Duration {
+    match options.timeout.or(engine.options.request_timeout) {
+        Some(seconds) => Duration::from_secs_f64(seconds),
+        // A server that this program did not start may hang.
+        None if engine.runtime == RuntimeKind::Attach && !live.speed.is_known() => Duration::from_secs_f64(MIN_TIMEOUT),
+        None => live.speed.timeout(&requested),
+    }
+}
+
+/// Fails if an attached server got no request of this point, or wants a key: neither says anything about the point.
+fn require_reached(answers: &[RequestRecord], form: &RequestForm, credentials: Credentials) -> Result<()> {
+    let mut failures = answers.iter().map(RequestRecord::failure);
+    let first = failures.clone().next().flatten();
+    if failures.all(|failure| failure.is_some_and(|failure| failure.form == FailureForm::Unreachable)) {
+        let why = first.map_or("", |failure| &failure.message);
+        return Err(Fault::missing(
+            format!("the attached engine no longer accepts connections: {why}"),
+            "start it again, and resume the run",
+        ));
+    }
+    let Some(refused) = first.filter(|failure| needs_key(failure)) else {
+        return Ok(());
+    };
+    let status = refused.form.status().unwrap_or_default();
+    let refusal = refusal(refused, &form.path, credentials);
+    Err(Fault::missing(
+        format!("the server refused the request: {refusal}"),
+        remedy(status, credentials).unwrap_or_default(),
+    ))
 }
 
 /// Message for requests whose latencies are meaningless.
