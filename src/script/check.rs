@@ -458,12 +458,16 @@ impl Outline {
         let is_last = |root: &Stmt| {
             let after = (Bound::Excluded(root.position()), Bound::Unbounded);
             let (next, body) = (roots.range(after).next(), bodies.range(after).next());
-            next.is_none_or(|next| body.is_some_and(|body| body < next))
+            next.is_none_or(|next| body.is_some_and(|body| body <= next))
         };
         ast.walk(&mut |path: &[ASTNode]| {
             match path.last() {
                 Some(ASTNode::Stmt(stmt)) => outline.stmt(stmt, is_dropped(path, &is_last)),
-                Some(ASTNode::Expr(expr)) => outline.expr(expr),
+                Some(ASTNode::Expr(expr)) => {
+                    let statement = &path[..path.len() - 1];
+                    let is_statement = matches!(statement.last(), Some(ASTNode::Stmt(Stmt::Expr(_))));
+                    outline.expr(expr, is_statement && is_dropped(statement, &is_last));
+                }
                 _ => {}
             }
             true
@@ -482,15 +486,7 @@ impl Outline {
                     });
                 }
             }
-            Stmt::FnCall(call, at) => {
-                let before = self.calls.len();
-                self.call(call, false, *at);
-                if let (true, Some(Expr::Variable(variable, _, _)), Some(last)) =
-                    (is_dropped, call.args.first(), self.calls[before..].last_mut())
-                {
-                    last.dropped = Some(variable.1.to_string());
-                }
-            }
+            Stmt::FnCall(call, at) => self.call(call, false, is_dropped, *at),
             Stmt::Var(var, _, _) => {
                 if let Expr::FnCall(call, _) = &var.1
                     && call.name == "params"
@@ -505,10 +501,10 @@ impl Outline {
         }
     }
 
-    fn expr(&mut self, expr: &Expr) {
+    fn expr(&mut self, expr: &Expr, is_dropped: bool) {
         match expr {
-            Expr::FnCall(call, at) => self.call(call, false, *at),
-            Expr::MethodCall(call, at) => self.call(call, true, *at),
+            Expr::FnCall(call, at) => self.call(call, false, is_dropped, *at),
+            Expr::MethodCall(call, at) => self.call(call, true, false, *at),
             Expr::Map(map, _) => self.keys.extend(map.0.iter().map(|(key, _)| key.as_str().to_owned())),
             Expr::Property(property, _) => {
                 self.keys.insert(property.2.to_string());
@@ -524,7 +520,7 @@ impl Outline {
         }
     }
 
-    fn call(&mut self, call: &FnCallExpr, method: bool, at: Position) {
+    fn call(&mut self, call: &FnCallExpr, method: bool, is_dropped: bool, at: Position) {
         if call.op_token.is_some() {
             return;
         }
@@ -550,7 +546,10 @@ impl Outline {
             args: call.args.len(),
             method,
             at,
-            dropped: None,
+            dropped: match call.args.first() {
+                Some(Expr::Variable(variable, _, _)) if is_dropped => Some(variable.1.to_string()),
+                _ => None,
+            },
         });
     }
 }
@@ -607,11 +606,7 @@ pub fn subject(host: &Arc<Host>, main: &Main, wanted: Option<&str>) -> Result<Su
     let ast = resolver::compile(&engine, &main.source)
         .map_err(|error| diagnose(&engine, &host.sources, &main.source.key, error).fault)?;
     let outline = Outline::from_ast(&ast);
-    let is_one_of_its_own = || {
-        ast.iter_functions()
-            .any(|function| function.name == "command" && function.params.len() == 1)
-    };
-    if wanted.is_none() && (is_meant(&outline, EXPORTS) || is_one_of_its_own()) {
+    if wanted.is_none() && is_meant(&outline, EXPORTS) {
         return Ok(Subject::Adapter);
     }
     let strategies = ast.iter_functions().filter(|function| function.params == STRATEGY);

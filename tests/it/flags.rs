@@ -178,6 +178,25 @@ fn the_shipped_scripts_take_lists_and_ranges_where_they_want_them() {
 }
 
 #[test]
+fn a_shell_completes_the_values_of_a_parameter() {
+    let offers = |words: &[&str]| {
+        let line = ["profiler", "run"].iter().chain(words);
+        let outcome = Profiler::new()
+            .file("jobs.yaml", "")
+            .env("PROFILER_COMPLETE", "bash")
+            .env("_CLAP_COMPLETE_INDEX", &(words.len() + 1).to_string())
+            .arg("--")
+            .args(line.collect::<Vec<_>>())
+            .run();
+        outcome.success().stdout
+    };
+    assert_eq!(offers(&["throughput", "--order", ""]).trim(), "up\ndown\nrandom");
+    assert_eq!(offers(&["adaptive", "--search.proof", ""]).trim(), "verified\ncoverage");
+    assert_eq!(offers(&["adaptive", "--engine", "vl"]).trim(), "vllm");
+    assert_eq!(offers(&["batch", "--file", "jo"]).trim(), "jobs.yaml");
+}
+
+#[test]
 fn help_lists_the_flags_and_check_warns_of_those_that_are_hidden() {
     let help = run(&["--help"]).success();
     let _ = help

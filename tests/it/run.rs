@@ -18,7 +18,7 @@ let pause = p.pause;
 search::adaptive(map, |q| {
     sleep(pause);
     if q.input + q.output <= limit { "ok" } else { "oom" }
-}, #{ seed: 1, proof: "coverage" });
+}, #{ proof: "coverage" });
 report(map)
 "#;
 

@@ -83,6 +83,21 @@ throw \"the script itself is not run\";";
 }
 
 #[test]
+fn one_of_several_strategies_is_named_and_must_prove_enough() {
+    let two = "import \"std/search\" as search;
+fn full(map, probe, options) { search::adaptive(map, probe, options) }
+fn idle(map, probe, options) { #{ stopped: \"at once\" } }";
+    let test = |name: &str| {
+        let profiler = Profiler::new().file("s.rhai", two);
+        profiler.args(["test", name, "--json"]).run()
+    };
+    assert_eq!(test("s.rhai::full").success().json()["passed"], true);
+    assert_eq!(test("s.rhai::idle").code(1).json()["passed"], false);
+    let _ = test("s.rhai").code(2).stderr("s.rhai::full");
+    let _ = test("s.rhai::none").code(2);
+}
+
+#[test]
 fn what_is_neither_a_strategy_nor_an_adapter_has_no_score() {
     let two = "fn a(map, probe, options) { 1 } fn b(map, probe, options) { 2 }";
     for (text, message) in [
@@ -130,6 +145,11 @@ fn a_fork_is_held_against_what_ships_and_only_an_unedited_one_is_replaced() {
             .args(["fork", "bisect", "mine/b.rhai", "--strategy", flag])
             .run()
     };
+    // The copy says where it comes from.
+    let own = Profiler::new()
+        .current_dir(forked.folder())
+        .args(["fork", "mine/b.rhai", "--diff"]);
+    let _ = own.run().success().stdout("mine/search/choose.rhai is what ships");
     let same = fork(&at("b.rhai"), "--diff").success();
     let _ = same
         .stdout("mine/b.rhai is what ships")

@@ -47,6 +47,22 @@ pub struct Engine {
     live: Mutex<Live>,
 }
 
+/// Whether an adapter of the user's own gives a command to start and no image.
+fn starts_command(adapter: &dyn Adapter, options: &LaunchOptions) -> bool {
+    if adapter.shipped() || options.image.is_some() {
+        return false;
+    }
+    let mut seen = json!(options);
+    seen["runtime"] = json!(RuntimeKind::Process);
+    seen["limits"] = json!(Limits::SMALLEST);
+    seen["mounts"] = json!([]);
+    seen["gpu_vendor"] = Value::Null;
+    // The start itself reports what is wrong with the launch.
+    adapter
+        .launch(&seen)
+        .is_ok_and(|launch| launch.image.is_none() && !launch.command.is_empty())
+}
+
 impl Engine {
     /// Describes an engine without starting it.
     ///
@@ -68,6 +84,7 @@ impl Engine {
         let runtime = match options.runtime.as_deref() {
             None | Some("auto") if options.url.is_some() || options.container.is_some() => RuntimeKind::Attach,
             None | Some("auto") if adapter.name() == "sim" => RuntimeKind::Sim,
+            None | Some("auto") if starts_command(adapter.as_ref(), &options) => RuntimeKind::Process,
             None | Some("auto") => RuntimeKind::Docker,
             Some(named) => serde_json::from_value(json!(named)).map_err(|_| {
                 Fault::usage(format!("there is no runtime `{named}`"))

@@ -80,6 +80,19 @@ pub struct Slo {
     pub itl_ms: Option<f64>,
 }
 
+impl Slo {
+    /// The limit of a latency in milliseconds, by the name of its field.
+    pub fn limit(&self, latency: &str) -> Option<f64> {
+        match latency {
+            "ttft_ms" => self.ttft_ms,
+            "tpot_ms" => self.tpot_ms,
+            "e2el_ms" => self.e2el_ms,
+            "itl_ms" => self.itl_ms,
+            _ => None,
+        }
+    }
+}
+
 impl TargetConcurrency {
     /// The number of requests that run together, if known.
     fn wave(self) -> usize {

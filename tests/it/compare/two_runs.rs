@@ -2,15 +2,15 @@
 
 use crate::support::{Outcome, Profiler};
 
-/// Runs a search on the simulated engine with this share of its memory.
+/// Runs a search on the simulated engine with this share of its memory; `confirm` is the option of the search.
 #[track_caller]
-pub(super) fn searched(memory: f64, seed: u64, out: &str) -> Outcome {
+pub(super) fn searched(memory: f64, confirm: u64, out: &str) -> Outcome {
     let script = format!(
         r#"import "std/engines" as engines;
         import "std/search" as search;
         let map = boundary(#{{ input: [128, 8192], output: [128, 4096] }}, #{{}});
         let engine = engines::describe("sim", #{{ memory_fraction: {memory}, sim: #{{ time_scale: 0.0 }} }});
-        search::adaptive(map, |point| engine.probe(point), #{{ seed: {seed} }});
+        search::adaptive(map, |point| engine.probe(point), #{{ confirm: {confirm} }});
         report(map)"#
     );
     kept(&script, out)

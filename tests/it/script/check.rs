@@ -54,11 +54,35 @@ fn a_deprecated_function_is_a_warning_with_its_place_and_successor() {
 }
 
 #[test]
+fn a_search_whose_new_value_is_dropped_is_a_warning() {
+    let script = "import \"std/search/steps\" as steps;
+fn walk(map, probe, options) {
+    let search = steps::begin(map, probe, options);
+    while search.stopped == \"\" { steps::probe(search, map.smallest()); }
+    if search.probes == 1 { steps::probe(search, map.largest()); }
+    search = steps::probe(search, map.largest());
+    if search.probes > 1 { steps::finish(search) } else { steps::finish(search) }
+}";
+    let bench = Bench::script(script);
+    let warnings = script::warnings(&bench.host(), &bench.path("main.rhai"));
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(
+        warnings[0].contains("main.rhai:4:") && warnings[1].contains("main.rhai:5:"),
+        "{warnings:?}"
+    );
+}
+
+#[test]
 fn unknown_functions_and_wrong_arities_are_found_before_anything_runs() {
     finds(
         "if false {\n  slep(1);\n}",
         "there is no function `slep`",
         "2 |   slep(1);",
+    );
+    finds(
+        "start_container(1);",
+        "there is no function `start_container`",
+        "`docker::start(",
     );
     finds("let x = [1];\nx.puhs(2);", "there is no function `puhs`", "`push`?");
     finds(

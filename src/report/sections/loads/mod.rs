@@ -49,7 +49,7 @@ pub(super) fn comparison_section(sweeps: &[&Sweep], name: &str, title: &str) -> 
     let texts: Vec<String> = sweeps.iter().map(|sweep| key_levels(sweep)).collect();
     let words = texts.join(" ");
     let title_of_curves = "Throughput and latency of all sweeps".to_owned();
-    let curves = curves_plot(&sweeps, format!("{name}-curves"), title_of_curves, words.clone());
+    let curves = curves_plot(&sweeps, format!("{name}-curves"), title_of_curves, words.clone(), None);
     let trade = tradeoff(&sweeps, format!("{name}-trade"), words);
     let plots = std::iter::once(curves).chain(trade);
     let section = Section::new(name, title).with(texts).with(plots);
@@ -67,7 +67,14 @@ fn section(sweep: &Sweep, source: &Source, name: &str, files: &mut LoadFiles, se
         let words = paragraphs(sweep);
         let title = format!("Throughput and latency along {}{of_sweep}", sweep.axis.name());
         let name_of_curves = format!("{name}-curves");
-        plots.push(curves_plot(&[sweep], name_of_curves, title.clone(), words.join(" ")));
+        let required = slo_search(sweep, source.found).map(|search| search.attainment);
+        plots.push(curves_plot(
+            &[sweep],
+            name_of_curves,
+            title.clone(),
+            words.join(" "),
+            required,
+        ));
         if !several {
             plots.extend(tradeoff(&[sweep], format!("{name}-trade"), key_levels(sweep)));
         }
@@ -156,11 +163,19 @@ struct SloSearch {
     fails: Option<f64>,
 }
 
+/// The result of the script `slo`, if its levels are those of this sweep.
+fn slo_search(sweep: &Sweep, found: &RecordedRun) -> Option<SloSearch> {
+    let known = |at: f64| sweep.levels.iter().any(|level| level.at == at);
+    let search = SloSearch::deserialize(found.result()?).ok()?;
+    // A search on another engine has other levels.
+    let is_of_sweep = search.axis == sweep.axis.name() && search.meets.into_iter().chain(search.fails).all(known);
+    is_of_sweep.then_some(search)
+}
+
 /// The SLO, and the result of the script `slo` for this sweep; the table has the share of good requests at each level.
 /// None without an SLO.
 fn slo_text(sweep: &Sweep, found: &RecordedRun) -> Option<String> {
-    let mut loads = sweep.levels.iter().flat_map(|level| &level.loads);
-    let slo = loads.find_map(|load| load.stats.goodput.as_ref())?.slo;
+    let slo = sweep.slo()?;
     let limits: Vec<String> = [
         ("TTFT", slo.ttft_ms),
         ("TPOT", slo.tpot_ms),
@@ -170,14 +185,7 @@ fn slo_text(sweep: &Sweep, found: &RecordedRun) -> Option<String> {
     .into_iter()
     .filter_map(|(name, limit)| Some(format!("{name} at most {} ms", number(limit?))))
     .collect();
-    let known = |at: f64| sweep.levels.iter().any(|level| level.at == at);
-    let search = found
-        .result()
-        .and_then(|result| SloSearch::deserialize(result).ok())
-        .filter(|search| search.axis == sweep.axis.name())
-        // A search on another engine has other levels.
-        .filter(|search| search.meets.into_iter().chain(search.fails).all(known));
-    let result = search.map_or_else(String::new, |search| {
+    let result = slo_search(sweep, found).map_or_else(String::new, |search| {
         let level = |at: Option<f64>| at.map(|at| sweep.level_text(at));
         let meets = match level(search.meets) {
             Some(level) => format!("{level} is the largest level shown to reach it"),
@@ -215,9 +223,10 @@ const STATISTICS: [(&str, MarkerShape); 3] = [
 const TOOLTIP: &str = "failed request_throughput output_throughput median_ttft_ms p99_ttft_ms median_tpot_ms p99_tpot_ms \
                        median_e2el_ms p99_e2el_ms kv_usage waiting preemptions";
 
-/// Output throughput, TTFT, TPOT and E2E latency over the levels. A single sweep is drawn with percentiles and the
-/// marks of its findings; of several sweeps, only medians are drawn.
-fn curves_plot(sweeps: &[&Sweep], name: String, title: String, words: String) -> Plot {
+/// Output throughput, TTFT, TPOT and E2E latency over the levels. A single sweep is drawn with percentiles, the marks
+/// of its findings and its SLO, first the share of requests that meet it and the share that is `required`; of several
+/// sweeps, only medians are drawn.
+fn curves_plot(sweeps: &[&Sweep], name: String, title: String, words: String, required: Option<f64>) -> Plot {
     let single = sweeps.len() == 1;
     let statistics = if single { &STATISTICS[..] } else { &STATISTICS[..1] };
     let latencies = LATENCIES.into_iter().filter_map(|(title, latency)| {
@@ -235,7 +244,28 @@ fn curves_plot(sweeps: &[&Sweep], name: String, title: String, words: String) ->
     if sweeps.iter().any(|sweep| sweep.axis == SweepAxis::Rate) {
         caption += " Times count from when a request was sent.";
     }
-    Plot::new(name, title, throughput.into_iter().chain(latencies)).with_alt(words, caption)
+    let attainment = sweeps
+        .first()
+        .filter(|_| single)
+        .and_then(|sweep| attainment_panel(sweep, required));
+    let panels = attainment.into_iter().chain(throughput).chain(latencies);
+    Plot::new(name, title, panels).with_alt(words, caption)
+}
+
+/// The share of requests that meet the SLO, by level; none without an SLO.
+fn attainment_panel(sweep: &Sweep, required: Option<f64>) -> Option<Panel> {
+    let share = |level: &SweepLevel| Some(100.0 * level.value("good_share")?);
+    let points = sweep.points(share);
+    points.iter().find_map(|point| point.1)?;
+    let line = Layer::line("", points, Colour::Series(STATISTICS.len() + 1)).with_markers(MarkerShape::Circle);
+    let rule = required.map(|required| {
+        let percent = 100.0 * required;
+        Layer::horizontal_rule(format!("required: {} %", number(percent)), percent, Colour::Limit).dashed(true)
+    });
+    let y = Axis::new("", Unit::Percent).with_range(Some((0.0, 106.0)));
+    let layers = std::iter::once(line).chain(rule).collect::<Vec<_>>();
+    let tooltips = tooltips(&[sweep], |level| Some((level.at, share(level)?)));
+    Some(Panel::new("requests that meet the SLO", level_axis(&[sweep]), y, layers).with_tooltips(tooltips))
 }
 
 /// A panel with a line for each metric of each sweep; none if nothing is known.
@@ -275,6 +305,15 @@ fn panel(sweeps: &[&Sweep], title: &str, unit: Unit, metrics: &[String]) -> Opti
             layers.push(line.with_markers(marker).dashed(at > 0));
         }
     }
+    let latency = metrics[0].split_once('_').map_or("", |(_, latency)| latency);
+    let limit = sweeps
+        .first()
+        .filter(|_| single)
+        .and_then(|sweep| sweep.slo()?.limit(latency));
+    if let Some(limit) = limit.filter(|_| !all.is_empty()) {
+        all.push(limit);
+        layers.push(Layer::horizontal_rule("SLO", limit, Colour::Limit).dashed(true));
+    }
     if !single && !is_latency {
         let knees = sweeps.iter().filter_map(|sweep| sweep.findings.knee);
         layers.extend(knee_marks(knees.map(|knee| (knee.x, knee.y)).collect()));
@@ -298,9 +337,12 @@ fn level_axis(sweeps: &[&Sweep]) -> Axis {
     Axis::new(label, unit).with_scale(scale(&levels.collect::<Vec<_>>(), LOG_LEVEL_RATIO))
 }
 
-/// An axis of values; logarithmic if they span a wide range.
+/// An axis of values; logarithmic if they span a wide range, and otherwise from zero.
 fn value_axis(label: &str, unit: Unit, values: &[f64]) -> Axis {
-    Axis::new(label, unit).with_scale(scale(values, LOG_VALUE_RATIO))
+    match scale(values, LOG_VALUE_RATIO) {
+        Scale::Linear => zero_based_axis(label, unit, values),
+        wide => Axis::new(label, unit).with_scale(wide),
+    }
 }
 
 fn zero_based_axis(label: &str, unit: Unit, values: &[f64]) -> Axis {

@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::compare::{LoadMetric, load_metrics};
 use crate::fmt::number;
-use crate::load::LoadAnswer;
 pub(in crate::report::sections) use crate::load::engine_side::SweepAxis;
 use crate::load::engine_side::{LevelFigures, SweepFindings};
+use crate::load::{LoadAnswer, stats::Slo};
 use crate::run::{RecordedLoad, RecordedRun};
 
 /// Load options that may differ within a sweep: the level, options that follow from it, and options that do not change
@@ -59,6 +59,12 @@ impl Sweep {
     /// A level in a sentence: `concurrency 64`.
     pub(super) fn level_text(&self, level: f64) -> String {
         self.axis.level_text(&number(level))
+    }
+
+    /// The SLO that its requests were held against.
+    pub(super) fn slo(&self) -> Option<Slo> {
+        let mut loads = self.levels.iter().flat_map(|level| &level.loads);
+        Some(loads.find_map(|load| load.stats.goodput.as_ref())?.slo)
     }
 
     /// A curve with a point for each level.
