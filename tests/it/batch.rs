@@ -432,14 +432,17 @@ fn an_image_that_is_not_here_is_told_and_not_pulled() {
         return;
     }
     let file = "models:\n  - model_id: a/b\n    engine: llamacpp\n    image: profiler-tests/no-such-image:1\n    input_lengths: 64\n    output_lengths: 8\n    batch_sizes: 1\n";
-    let _ = batch(file, &[])
+    let named = || {
+        Profiler::new()
+            .file("batch.yaml", file)
+            .args(["run", "batch", "--set", "file=batch.yaml"])
+    };
+    let _ = named()
         .arg("--dry-run")
         .run()
         .code(3)
         .stdout("--allow image=profiler-tests");
-    let outcome = batch(file, &[])
-        .args(["--dry-run", "--allow", "image=profiler-tests"])
-        .run();
+    let outcome = named().args(["--dry-run", "--allow", "image=profiler-tests"]).run();
     let _ = outcome
         .stdout("profiler-tests/no-such-image:1: to be pulled")
         .nowhere("pulling");

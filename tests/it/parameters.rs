@@ -171,7 +171,8 @@ impl Observed {
             .env("THE_KEY", "sesame");
         let _ = model::write(&program.folder().join("model"));
         let is_dry = ["launch", "notes"].contains(&seen);
-        let mut program = program.args(["run", script]);
+        // A drawn seed changes every prompt.
+        let mut program = program.args(["run", script, "--seed", "1"]);
         program = if is_dry {
             program.args(["--dry-run", "--allow", "process,code,image=my/vllm:1"])
         } else {
