@@ -89,6 +89,7 @@ fn each_declared_parameter_has_a_row() {
 }
 
 #[test]
+#[ignore = "ten minutes of CPU: `.ci/long` runs it"]
 fn each_parameter_changes_what_is_done_or_is_refused() {
     let table = Table::read();
     let wanted = std::env::var("PROFILER_TEST_ROWS").unwrap_or_default();
