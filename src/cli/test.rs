@@ -20,8 +20,8 @@ use crate::sim::{Options, Sim, SimHandle, Spec};
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// A script with a strategy (a function of `map, probe, options`), or an adapter; of several strategies one is
-    /// named by FILE::NAME
+    /// A script with a strategy (a function of `map, probe, options`), or an adapter; FILE::NAME picks one of several
+    /// strategies
     script: PathBuf,
     /// Print the score as one JSON document
     #[arg(long)]
@@ -39,7 +39,8 @@ const SERVERS: [(&str, &str); 7] = [
     ("Ollama", "llama-1b-ollama"),
 ];
 
-/// Tests a strategy or an adapter. Exit status 1 if a point was wrongly called safe, or no server was driven.
+/// Tests a strategy or an adapter. Exit status 1 if a point was wrongly called safe, less than 90 % of
+/// what fits was proven, or no server was driven.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let text = args.script.to_string_lossy();
     let (path, wanted) = match text.rsplit_once("::") {
