@@ -184,7 +184,7 @@ fn a_shell_completes_the_values_of_a_parameter() {
         let outcome = Profiler::new()
             .file("jobs.yaml", "")
             .env("PROFILER_COMPLETE", "bash")
-            .env("_CLAP_COMPLETE_INDEX", &(words.len() + 1).to_string())
+            .env("_CLAP_COMPLETE_INDEX", (words.len() + 1).to_string())
             .arg("--")
             .args(line.collect::<Vec<_>>())
             .run();
