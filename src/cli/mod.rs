@@ -1,5 +1,6 @@
 //! The command line: one file per command, or for a few related ones. Each parses arguments, calls the library and
-//! prints.
+//! prints. `program` holds what all commands share (terminal, signals, the user's folders); `run` is the main command,
+//! `flags` turns the parameters of its script into flags.
 
 mod add;
 mod compare;

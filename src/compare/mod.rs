@@ -1,7 +1,7 @@
 //! Reads runs and other tools' files into one comparable form: [`ComparisonInput`].
 //!
-//! [`import`] reads the files of other tools, [`export`] writes files that they read. Only [`Direction`] knows which
-//! direction of a metric is better.
+//! [`import`] reads the files of other tools, [`export`] writes files that they read, `from_run` reads our runs.
+//! [`load_metrics`] is the table of all metrics of a load. Only [`Direction`] knows which direction of a metric is better.
 
 pub mod export;
 mod from_run;

@@ -1,5 +1,10 @@
 //! Load generation: the plan of a load, the client that sends requests and reads streamed responses, and statistics.
 //!
+//! Begin with [`plan`]: how many requests, of which lengths, when, and when the load ends. `client` sends them from a few
+//! threads and reads each response as a [`RequestRecord`]; `framing` cuts a response into events. [`stats`] computes
+//! throughput and latencies from the records alone; [`engine_side`] adds what the engine's metrics page, the GPU's power
+//! and the timeline say of the same time.
+//!
 //! Independent of engines: `engine::wire` decodes the events of each protocol through the [`Decode`] trait.
 
 mod client;

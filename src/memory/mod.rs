@@ -1,5 +1,8 @@
 //! Memory of a model by component: measured breakdowns of an engine, and estimates from the model's architecture.
 //!
+//! `shape` reads a model's `config.json` and the headers of its weights; `estimate` computes from a shape what the model
+//! needs; [`compare`] sets an estimate, or that of another tool, beside a measured breakdown.
+//!
 //! Pure: `telemetry` measures, `engine` reads what engines report, and `report` prints. All values are bytes; GiB
 //! appear only in output for people.
 

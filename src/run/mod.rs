@@ -3,7 +3,8 @@
 //! Everything that happens goes through [`Run`] as an [`Event`]: the journal stores it, listeners (the live view) show
 //! it. A killed run can be resumed; each attempt is one execution of it. [`Run::replay`] then answers finished
 //! operations of earlier executions from the journal. `start` starts and resumes runs, `writer` writes the folder,
-//! `manifest` checks that the plan is unchanged, `recorded` reads the folder into a [`RecordedRun`], and [`Folder`]
+//! `manifest` checks that the plan is unchanged, `probe_answer` is the answer of a probe as the journal has it, `answer`
+//! an answer with the point that refers to it, `recorded` reads the folder into a [`RecordedRun`], and [`Folder`]
 //! opens every file in it.
 
 mod answer;

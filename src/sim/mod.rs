@@ -3,6 +3,9 @@
 //! It imitates vLLM, SGLang, TensorRT-LLM, TGI, llama-server, Ollama and `transformers serve`: their routes, log lines
 //! and out-of-memory failures. It runs in-process ([`Sim::start`]), as `profiler sim`, and as a container. All its
 //! output contains `SIMULATED`. Logs and pages of an engine are text: `engines/NAME.jinja`.
+//!
+//! `profile` describes a model on a card; `start` allocates its memory, which may fail; `engine_core` then steps the
+//! `scheduler`, which admits, preempts and finishes requests; `http` serves them.
 
 mod devices;
 mod engine_core;

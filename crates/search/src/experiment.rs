@@ -152,7 +152,7 @@ impl Experiment {
         })
     }
 
-    /// Reads an experiment back and compares its measurements again, so that experiments recorded by older versions get
+    /// Reads an experiment back and compares its measurements again, so that experiments of earlier runs get
     /// today's verdicts.
     ///
     /// # Errors
