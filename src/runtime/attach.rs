@@ -366,7 +366,7 @@ mod tests {
             "http://172.17.0.2:81"
         );
         let fault = served(r#"["serve", "m"]"#).unwrap_err();
-        assert!(fault.hint.unwrap().contains("port=8000"), "{}", fault.message);
+        assert!(fault.hint.unwrap().contains("--port 8000"), "{}", fault.message);
     }
 
     #[test]

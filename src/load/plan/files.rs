@@ -192,7 +192,7 @@ mod trace_tests {
         assert_eq!(read(mooncake), [(0, 6955, 52), (3000, 6472, 26)]);
         let burst = "{\"Timestamp\": 5, \"Model\": \"ChatGPT\", \"Request tokens\": 472, \"Response tokens\": 18}";
         assert_eq!(read(burst), [(0, 472, 18)]);
-        let csv = "Timestamp,Model,PlannedRequest tokens,Response tokens,Total tokens,Log Type\n\
+        let csv = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
                    5,ChatGPT,472,18,490,Conversation log\n45,ChatGPT,1087,230,1317,Conversation log\n";
         assert_eq!(read(csv), [(0, 472, 18), (40_000, 1087, 230)]);
     }
