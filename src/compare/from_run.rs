@@ -59,7 +59,7 @@ impl ComparisonInput {
     }
 }
 
-/// ModelFacts on which all engines of the run agree.
+/// Facts on which all engines of the run agree.
 fn facts(engines: &[Value]) -> ModelFacts {
     let text = |pointers: &[&str]| agreed_value(engines, pointers).filter(|text| text != "auto");
     let count = |pointers: &[&str]| agreed_value(engines, pointers).and_then(|text| text.parse().ok());

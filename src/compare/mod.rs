@@ -108,7 +108,7 @@ pub struct Case {
     pub breakdown: Option<Breakdown>,
     /// Named metrics in display order.
     pub figures: Vec<Metric>,
-    /// ModelFacts about the model and the setup that explain differences.
+    /// Facts about the model and the setup that explain differences.
     pub facts: ModelFacts,
     /// Impossible values.
     pub implausible: Vec<Implausible>,
