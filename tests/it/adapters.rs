@@ -83,7 +83,7 @@ fn an_api_key_goes_only_to_the_address_of_the_command_line() {
     let _ = outcome
         .code(3)
         .stderr("status 401 at `/v1/models`: who-goes")
-        .stderr("api_key_env=NAME")
+        .stderr("--api-key-env NAME")
         .nowhere("a-key-of-this-test");
     assert!(seen.lock().unwrap().contains("Bearer a-key-of-this-test"));
 

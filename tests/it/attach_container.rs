@@ -63,7 +63,7 @@ const TWO_PORTS: &str = "--publish 127.0.0.1:0:8000 --publish 127.0.0.1:0:9000";
 table! { check:
     a_published_port: ONE_PORT, "run adaptive --input 64 --output 8 --concurrency 1", 0, &["/result/points/0/verdict=\"ok\""];
     a_network: "", "run adaptive --input 64 --output 8 --concurrency 1", 0, &["/result/points/0/verdict=\"ok\""];
-    several_ports: TWO_PORTS, "run engine_info", 2, &["[8000, 9000]", "port=8000"];
+    several_ports: TWO_PORTS, "run engine_info", 2, &["[8000, 9000]", "--port 8000"];
     one_of_several_ports: TWO_PORTS, "run engine_info --port 8000", 0, &["vllm"];
     no_network: "--network none", "run engine_info", 3, &["no network", "--publish"];
 }

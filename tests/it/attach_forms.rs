@@ -123,7 +123,7 @@ table! { refuses:
     nothing_accepted: made_up! { completions: false, chat: false }, "run adaptive", 2,
         &["`/v1/completions` (404: ", "Not Found", "`/v1/chat/completions` (404: ", "engine=vllm"];
     no_stream: made_up! { streams: false }, "run adaptive", 3, &["stream"];
-    nothing_counted: made_up! { usage: false, token_ids: false }, "run adaptive", 3, &["tokenizer=NAME"];
+    nothing_counted: made_up! { usage: false, token_ids: false }, "run adaptive", 3, &["--tokenizer NAME"];
 }
 
 /// Fails unless the input of a server without `usage` is counted by `counted`; its output is counted from the stream.

@@ -123,8 +123,8 @@ fn hangs(beyond: u64, command: &str, parts: &[&str]) {
 
 table! { hangs:
     /// The smallest point is probed first, so that nothing else waits for the deadline.
-    at_the_first_request: 100, BOTH, &["input=128 output=64", "1 s", "request_timeout=600"];
-    further_on: 3000, "run adaptive --output 64", &["input=8192 output=64", "search.crash=fails", "--resume out"];
+    at_the_first_request: 100, BOTH, &["input=128 output=64", "1 s", "--request-timeout 600"];
+    further_on: 3000, "run adaptive --output 64", &["input=8192 output=64", "--search.crash fails", "--resume out"];
 }
 
 fn asked(server: &Running) -> Vec<(u64, u64)> {

@@ -20,7 +20,7 @@ jobs:
   - {script: throughput, set: {input: 64, output: 16, concurrency: [1, 4], price_per_hour: 2}}
   - set: {engine: nowhere}
   - gpus: 9
-  - {script: engine_info, set: {engine: openai, url: 'http://127.0.0.1:9'}}
+  - {script: engine_info, set: {engine: openai, url: 'http://127.0.0.1:9', sim: {}}}
   - {script: batch, set: {file: models.yaml, concurrency: [1, 2]}, matrix: {entries: [[2]]}}
 ";
 

@@ -300,7 +300,7 @@ fn what_to_ask_next_is_a_command_that_the_script_takes() {
     };
     let command = next("adaptive");
     let words = command.as_str().unwrap().split(' ').skip(1);
-    assert!(words.clone().any(|word| word == "input=256"), "{command}");
+    assert!(words.clone().any(|word| word == "256"), "{command}");
     let _ = Profiler::new().args(words).arg("--dry-run").run().success();
     assert!(next("neighbours").is_null());
 }

@@ -234,7 +234,7 @@ fn simulated(mutilate: fn(&Path)) -> (Outcome, PathBuf, String) {
     let page = || fs::read_to_string(out.join("report.html")).unwrap();
     let whole = page();
     assert!(
-        whole.contains("memory_fraction=0.69 --seed 7"),
+        whole.contains("--memory-fraction 0.69 --seed 7"),
         "the whole folder tells it"
     );
     let _ = Profiler::new().arg("report").arg(&out).run().success();
