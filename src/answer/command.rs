@@ -63,7 +63,7 @@ fn assignment(path: &str, value: &Value) -> String {
     format!("--{flag} {}", shell_quoted(&value_text))
 }
 
-/// Whether this name is the same with `-` in place of `_`, and back.
+/// True if the name survives writing `_` as `-` and back.
 fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_')

@@ -303,7 +303,7 @@ pub struct FailureRule {
     /// Where the words count.
     #[serde(default)]
     pub place: RulePlace,
-    /// What the user can change, in this engine's flags; by default the remedy of the cause.
+    /// The remedy, in this engine's flags; by default that of the cause.
     pub remedy: Option<String>,
 }
 

@@ -59,7 +59,7 @@ pub struct Evidence {
     pub message: Option<String>,
     /// The decisive log lines, or the end of the log.
     pub log: Vec<String>,
-    /// What the user can change, in the flags of the engine.
+    /// The remedy, in the engine's flags.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// The limit that the engine states as the reason of a failed start.

@@ -99,7 +99,7 @@ impl Failure {
     }
 }
 
-/// What a user is told to change: by the adapter, else for the cause.
+/// The remedy: the adapter's, otherwise that of the cause.
 fn remedy(reading: &Reading) -> Option<&str> {
     let of_cause = || reading.cause.as_ref().and_then(Cause::remedy);
     reading.remedy.as_deref().or_else(of_cause)

@@ -118,7 +118,7 @@ pub(crate) struct StartFailure {
 }
 
 impl StartFailure {
-    /// What the user can change: the adapter's words, else those of the cause.
+    /// The remedy: the adapter's, otherwise that of the cause.
     pub(crate) fn remedy(&self) -> &str {
         const UNKNOWN: &str =
             "mend what its last lines say; if they say that memory was short, ask for shorter or fewer requests";

@@ -24,7 +24,7 @@ pub(crate) struct Finding {
     pub(crate) input: Option<u64>,
     /// The sequences for which the engine has room for the state of recurrent layers.
     pub(crate) state_slots: Option<u64>,
-    /// What the user can change.
+    /// The remedy, for the user.
     pub(crate) remedy: Option<String>,
 }
 

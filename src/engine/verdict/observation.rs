@@ -45,7 +45,7 @@ pub(crate) struct Judgement {
     pub(crate) message: Option<String>,
     /// The text that decided the verdict.
     pub(crate) line: Option<String>,
-    /// What the user can change, if the rule says it.
+    /// The remedy, if the rule has one.
     pub(crate) remedy: Option<String>,
     /// Input tokens as counted in a refusal, if they differ from the requested number.
     pub(crate) counted: Option<u64>,

@@ -34,7 +34,7 @@ pub(super) fn reason<'a>(
         .collect();
     let mut best: Option<Match<'a>> = None;
     let mut is_chained = false;
-    // What the engine answered comes after what it logged.
+    // Messages of responses come after log lines.
     let lines = symptoms.log.iter().enumerate().map(|(index, line)| (Some(index), line));
     for (index, text) in lines.chain(symptoms.messages.iter().map(|message| (None, message))) {
         if CHAINED.iter().any(|words| text.contains(words)) {

@@ -141,7 +141,7 @@ pub struct Reading {
     pub verdict: Option<Verdict>,
     /// Its cause.
     pub cause: Option<Cause>,
-    /// What the user can change, if the rule says it.
+    /// The remedy, if the rule has one.
     pub remedy: Option<String>,
     /// The sequences for which the engine has room for the state of recurrent layers.
     pub state_slots: Option<u64>,

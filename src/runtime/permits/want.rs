@@ -10,7 +10,7 @@ use crate::fmt::shell_quoted;
 pub struct Want {
     /// The `--allow` word that grants it: `port=8000`.
     pub allow: String,
-    /// What it lets the script do: `connect to …`.
+    /// The action that it allows: `connect to …`.
     pub to: String,
     /// Whether it is allowed.
     pub allowed: bool,

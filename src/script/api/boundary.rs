@@ -329,7 +329,7 @@ pub mod boundary {
         Ok(from_points(&own.collect::<Vec<_>>()))
     }
 
-    /// What is known on the line through a point along one axis: `#{ fits, fails, middle, width }`. `fits` is the
+    /// The known bracket on the line through a point along one axis: `#{ fits, fails, middle, width }`. `fits` is the
     /// hardest value proven to fit; `fails` is the easiest value that fails, is ruled out, or exceeds a length limit;
     /// `middle` is the unrecorded value closest to the middle of the open interval. Each is `()` if there is none.
     /// `width` is the width of the open interval. The point's own coordinate on that axis does not matter.
