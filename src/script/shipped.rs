@@ -14,9 +14,10 @@ use regex::{Captures, Regex};
 use serde::Serialize;
 
 use super::header::description;
-use super::source::Source;
+use super::source::{self, Source};
 use super::suggest::{did_you_mean, nearest};
 use crate::fault::{Fault, Result};
+use crate::file;
 
 include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
@@ -194,7 +195,8 @@ pub fn copies(name: &str, target: &Path, strategy: bool) -> Result<Vec<(PathBuf,
 ///
 /// `usage` if the file does not say where it comes from; errors of reading it.
 pub fn origin_of(copy: &Path) -> Result<(String, bool)> {
-    let text = fs::read_to_string(copy).map_err(|error| Fault::io(copy, &error))?;
+    let bytes = file::read(copy, source::MAX_SIZE)?;
+    let text = String::from_utf8_lossy(&bytes);
     let named = text.lines().find_map(|line| {
         let (_, origin) = line.split_once("origin: profiler ")?;
         let file = origin.split_whitespace().nth(1)?;
