@@ -445,7 +445,11 @@ impl AnswerStream {
             return Some(Ok(Bytes::from(std::mem::take(&mut self.unsent))));
         }
         match self.end.replace(End::Complete) {
-            Some(End::Aborted) => Some(Err(io::ErrorKind::ConnectionAborted.into())),
+            Some(End::Aborted) => {
+                // hyper writes out what it holds only when the body has nothing for it, and drops it at an error.
+                tokio::task::yield_now().await;
+                Some(Err(io::ErrorKind::ConnectionAborted.into()))
+            }
             _ => None,
         }
     }
