@@ -149,7 +149,7 @@ fn show(event: &Event) {
         Event::Print { text } | Event::Report { text, .. } | Event::Shown { text, .. } => drop(terminal.print(text)),
         Event::Note { text } => terminal.print_error(text),
         Event::Warning(warning) => terminal.print_error(&format!("warning: {}", warning.message)),
-        Event::Phase { phase, detail } => terminal.print_error(format!("{phase} {detail}").trim_end()),
+        Event::Phase { phase, detail } => terminal.print_error(format!("{} {detail}", phase.name()).trim_end()),
         Event::Point { point, verdict, .. } => terminal.print_error(&format!("{point}: {verdict}")),
         _ => {}
     }

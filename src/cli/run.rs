@@ -13,6 +13,7 @@ use super::{doc, dry_run, report, show};
 use crate::answer::allow_flags;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Live, Page, SoFar, resume_command, simulated_line, text};
+use crate::run::RunStatus;
 use crate::run::{
     Folder, Manifest, RecordedRun, Run, RunPlan, Script, check_free, completed, failure_document, has_hidden, is_pack,
     is_remembered, own_run,
@@ -465,9 +466,14 @@ fn conclude(
                 program.complain(&diagnostic)
             };
             let fault = fault_json(&diagnostic);
-            let ended = host
-                .run
-                .end(if interrupted { "interrupted" } else { "failed" }, fault.clone());
+            let ended = host.run.end(
+                if interrupted {
+                    RunStatus::Interrupted
+                } else {
+                    RunStatus::Failed
+                },
+                fault.clone(),
+            );
             // The cause was printed already. A full disk may cause this error too.
             if let Err(fault) = &ended
                 && fault.message != diagnostic.fault.message
@@ -491,7 +497,7 @@ fn conclude(
             return Ok(status);
         }
     };
-    let document = match host.run.end("done", value) {
+    let document = match host.run.end(RunStatus::Done, value) {
         Ok(document) => document,
         Err(fault) => {
             if args.json {

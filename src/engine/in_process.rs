@@ -15,6 +15,7 @@ use super::lifecycle::options::{DefaultsTo, wrong};
 use super::lifecycle::preview::preview;
 use super::lifecycle::state::Live;
 use crate::fault::{Fault, Kind, Result};
+use crate::run::{EnginePhase, OperationKind};
 use crate::run::{Limits, Operation, Run, hide, hide_variable};
 use crate::runtime::{Captured, Program, RuntimeKind, environment, placeholder_launch, start};
 
@@ -164,7 +165,7 @@ impl ProbeProgram {
         journal_key: Value,
         work: impl FnOnce() -> Result<Captured>,
     ) -> Result<Value> {
-        run.measure("experiment", journal_key, || {
+        run.measure(OperationKind::Experiment, journal_key, || {
             let captured = work()?;
             self.write_stderr(run, &captured)?;
             document(&self.name, &captured).map(Operation::Experiment)
@@ -204,7 +205,7 @@ pub fn run_probe(engine: &Engine, probe: &ProbeProgram, options: &ProgramOptions
         }
         let mut live = engine.lock();
         stop_if_exited(engine, &mut live)?;
-        engine.phase("probing", &probe.name)?;
+        engine.phase(EnginePhase::Probing, &probe.name)?;
         match &live.running {
             Some(running) => {
                 program.env.insert(SERVING.to_owned(), "1".to_owned());
@@ -319,8 +320,8 @@ pub fn trial<E: From<Fault>>(
         return Ok(Value::Null);
     }
     let args = json!({ "engine": engine.name(), "launch": engine.shown, "trial": what });
-    run.measure("experiment", args, || {
-        engine.phase("measuring", what["setting"].as_str().unwrap_or_default())?;
+    run.measure(OperationKind::Experiment, args, || {
+        engine.phase(EnginePhase::Measuring, what["setting"].as_str().unwrap_or_default())?;
         work().map(Operation::Experiment)
     })
 }

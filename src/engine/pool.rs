@@ -15,6 +15,7 @@ use super::probe::answer::{ProbeOptions, RETRIES};
 use super::probe::dry_run::dry_run;
 use crate::boundary::Point;
 use crate::fault::{Fault, Result};
+use crate::run::OperationKind;
 use crate::run::{Operation, for_engine};
 use crate::task::lock;
 
@@ -79,7 +80,7 @@ impl Pool {
         }
         let args = json!({ "engine": first.name(), "launch": first.shown, "point": point, "options": options });
         self.with_idle(|engine| {
-            first.context.run.measure("probe", args, || {
+            first.context.run.measure(OperationKind::Probe, args, || {
                 let answer = probe::probe(engine, point, requested, options)?;
                 Ok(Operation::Probe(Box::new(answer)))
             })

@@ -6,12 +6,13 @@ use serde_json::{Map, Value};
 
 use crate::answer::{allow_flags, run_command};
 use crate::fmt::shell_quoted;
+use crate::run::RunStatus;
 use crate::run::{AskedServer, Folder, Manifest, RecordedRun, has_hidden};
 
 /// The command that resumes an unfinished run, as the terminal prints it; `None` if there is nothing to resume.
 pub(super) fn resume(found: &RecordedRun, folder: &Folder) -> Option<String> {
     let manifest = &found.manifest;
-    let resumable = found.totals.has_measured() || manifest.status != "failed";
+    let resumable = found.totals.has_measured() || manifest.status != RunStatus::Failed;
     if found.done() || !resumable || !found.can_resume() || has_hidden(&manifest.set) {
         return None;
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::ProbeAnswer;
+use super::{OperationKind, ProbeAnswer};
 use crate::boundary::Answer;
 use crate::fault::Result;
 use crate::load::LoadAnswer;
@@ -33,15 +33,15 @@ pub enum Operation {
 
 impl Operation {
     /// The kind in [`super::Event::Began`], and in the journal.
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> OperationKind {
         match self {
-            Operation::Probe(_) => "probe",
-            Operation::Load(_) => "load",
-            Operation::Experiment(_) => "experiment",
-            Operation::Job(_) => "job",
-            Operation::Results(_) => "results",
-            Operation::File(_) => "file",
-            Operation::Estimate(_) => "estimate",
+            Operation::Probe(_) => OperationKind::Probe,
+            Operation::Load(_) => OperationKind::Load,
+            Operation::Experiment(_) => OperationKind::Experiment,
+            Operation::Job(_) => OperationKind::Job,
+            Operation::Results(_) => OperationKind::Results,
+            Operation::File(_) => OperationKind::File,
+            Operation::Estimate(_) => OperationKind::Estimate,
         }
     }
 

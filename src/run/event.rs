@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 
+use profiler_search::names;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -40,8 +41,8 @@ pub enum Event {
     },
     /// A probe, load or experiment started.
     Began {
-        /// `probe`, `load` or `experiment`.
-        kind: String,
+        /// A kind that takes time.
+        kind: OperationKind,
         /// Its arguments; a resume looks the answer up by them.
         args: Value,
     },
@@ -57,15 +58,15 @@ pub enum Event {
     },
     /// An experiment ended without an answer; the script continues.
     GivenUp {
-        /// `experiment`.
-        kind: String,
+        /// The kind.
+        kind: OperationKind,
         /// Its arguments.
         args: Value,
     },
-    /// The engine entered a phase: `pulling`, `downloading`, `starting`, `loading`, `ready`, `probing`, `stopping`, `stopped`.
+    /// The engine entered a phase.
     Phase {
         /// The phase.
-        phase: String,
+        phase: EnginePhase,
         /// Text for people: the image, the model, the limits.
         detail: String,
     },
@@ -215,12 +216,98 @@ pub enum Event {
     },
     /// The script ended.
     End {
-        /// `done`, `failed` or `interrupted`.
-        status: String,
+        /// How it ended.
+        status: RunStatus,
         /// The result, or the fault.
         value: Value,
     },
 }
+
+/// The status of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// It runs, or was killed.
+    #[default]
+    Running,
+    /// The script came to its end.
+    Done,
+    /// The script failed.
+    Failed,
+    /// A signal ended it.
+    Interrupted,
+}
+
+names!(RunStatus { Running "running", Done "done", Failed "failed", Interrupted "interrupted", });
+
+/// The kind of an operation of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationKind {
+    /// A point is tested.
+    Probe,
+    /// A load runs.
+    Load,
+    /// Settings are compared, or a program runs in the engine's container.
+    Experiment,
+    /// A job of a fleet.
+    Job,
+    /// Another tool's results are read.
+    Results,
+    /// A file is read.
+    File,
+    /// Memory is estimated.
+    Estimate,
+}
+
+names!(OperationKind {
+    Probe "probe",
+    Load "load",
+    Experiment "experiment",
+    Job "job",
+    Results "results",
+    File "file",
+    Estimate "estimate",
+});
+
+/// What an engine is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EnginePhase {
+    /// For a server that does not answer yet (`--wait`).
+    Waiting,
+    /// Its image.
+    Pulling,
+    /// Its model.
+    Downloading,
+    /// Its container or process.
+    Starting,
+    /// The model into memory.
+    Loading,
+    /// It answers.
+    Ready,
+    /// A point, or a load.
+    Probing,
+    /// A setting of an experiment inside the engine's container.
+    Measuring,
+    /// It is being ended.
+    Stopping,
+    /// It ended.
+    Stopped,
+}
+
+names!(EnginePhase {
+    Waiting "waiting",
+    Pulling "pulling",
+    Downloading "downloading",
+    Starting "starting",
+    Loading "loading",
+    Ready "ready",
+    Probing "probing",
+    Measuring "measuring",
+    Stopping "stopping",
+    Stopped "stopped",
+});
 
 thread_local! {
     static ENGINE: Cell<Option<u64>> = const { Cell::new(None) };

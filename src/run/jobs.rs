@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use tar::Builder;
 
 use super::Run;
+use super::RunStatus;
 use super::attempt::latest_attempt;
 use super::folder::Folder;
 use super::manifest::Manifest;
@@ -165,7 +166,7 @@ impl Run {
             return Ok(None);
         }
         let status = Manifest::read(&inside)?.status;
-        Ok(matches!(status.as_str(), "done" | "failed").then_some(folder))
+        Ok(matches!(status, RunStatus::Done | RunStatus::Failed).then_some(folder))
     }
 }
 

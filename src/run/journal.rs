@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
+use super::OperationKind;
 use super::answer::{Operation, PointAnswer};
 use super::disk::WrittenFile;
 use super::folder::{self, Folder, read_line};
@@ -361,7 +362,7 @@ impl Replay {
                 self.last = self.last.max(id);
                 let point = matches!(operation, Operation::Probe(_)).then(|| JsonText::from(&args["point"]));
                 let answer = JsonText::from(&operation.for_script(id));
-                let answers = self.answers.entry(key(operation.kind(), &args)).or_default();
+                let answers = self.answers.entry(key(operation.kind().name(), &args)).or_default();
                 answers.push_back(Finished { id, answer, point });
             }
             Event::Point {
@@ -385,11 +386,17 @@ impl Replay {
     }
 
     /// Removes and returns the next answer to this call.
-    pub(super) fn answer(&mut self, kind: &str, args: &Value) -> Option<Value> {
+    pub(super) fn answer(&mut self, kind: OperationKind, args: &Value) -> Option<Value> {
         if self.answers.is_empty() {
             return None;
         }
-        Some(self.answers.get_mut(&key(kind, args))?.pop_front()?.answer.value())
+        Some(
+            self.answers
+                .get_mut(&key(kind.name(), args))?
+                .pop_front()?
+                .answer
+                .value(),
+        )
     }
 
     /// Discards the answers that a boundary recorded for this point, so that it is probed again.
@@ -448,9 +455,6 @@ fn key(kind: &str, args: &Value) -> Key {
     Sha256::digest(format!("{kind} {}", hidden_value(args.clone()))).into()
 }
 
-/// The kind of operation that contains others.
-pub(super) const EXPERIMENT: &str = "experiment";
-
 #[derive(Debug, Default)]
 pub(super) struct ExperimentDepth {
     depth: usize,
@@ -460,7 +464,7 @@ impl ExperimentDepth {
     /// Adds the next event. Returns whether it is outside of every experiment.
     pub(super) fn is_top_level(&mut self, event: &Event) -> bool {
         match event {
-            Event::Began { kind, .. } if kind == EXPERIMENT => self.depth += 1,
+            Event::Began { kind, .. } if *kind == OperationKind::Experiment => self.depth += 1,
             Event::Done {
                 operation: Operation::Experiment(_),
                 ..
@@ -668,13 +672,13 @@ mod replay_tests {
         assert_eq!(replay.size(), (3, 0));
         let same = json!({ "output": 2, "input": 1 });
         assert_eq!(
-            replay.answer("file", &same),
+            replay.answer(OperationKind::File, &same),
             Some(json!("first")),
             "whatever the order of keys"
         );
-        assert_eq!(replay.answer("load", &point), None, "another kind of call");
-        assert_eq!(replay.answer("file", &point), Some(json!("second")));
-        assert_eq!(replay.answer("file", &point), None);
+        assert_eq!(replay.answer(OperationKind::Load, &point), None, "another kind of call");
+        assert_eq!(replay.answer(OperationKind::File, &point), Some(json!("second")));
+        assert_eq!(replay.answer(OperationKind::File, &point), None);
     }
 
     #[test]
@@ -683,7 +687,7 @@ mod replay_tests {
         let mut replay = Replay::default();
         replay.add(read(json!({ "env": "***" }), "answer"));
         let args = json!({ "env": "given-in-a-test-of-the-replay" });
-        assert_eq!(replay.answer("file", &args), Some(json!("answer")));
+        assert_eq!(replay.answer(OperationKind::File, &args), Some(json!("answer")));
     }
 
     #[test]
@@ -715,9 +719,9 @@ mod replay_tests {
         replay.forget(&Point::default().with("input", 2));
         assert_eq!(replay.size().0, 3, "another point");
         replay.forget(&point);
-        let answer = replay.answer("probe", &args).unwrap();
+        let answer = replay.answer(OperationKind::Probe, &args).unwrap();
         assert_eq!(answer["id"], 3);
-        assert_eq!(replay.answer("probe", &args), None);
+        assert_eq!(replay.answer(OperationKind::Probe, &args), None);
         assert!(replay.unrecorded().is_empty() && replay.last_id() == 3);
     }
 
@@ -726,11 +730,11 @@ mod replay_tests {
         let trial = |number: u64| json!({ "trial": number });
         let load = json!({ "requests": 4 });
         let began = |args: Value| Event::Began {
-            kind: "experiment".into(),
+            kind: OperationKind::Experiment,
             args,
         };
         let given_up = |args: Value| Event::GivenUp {
-            kind: "experiment".into(),
+            kind: OperationKind::Experiment,
             args,
         };
         let measured = |args: Value| Event::Done {
@@ -749,11 +753,17 @@ mod replay_tests {
         replay.add(read(load.clone(), "within one that was killed"));
         replay.add(Event::Resumed { answers: 2, points: 0 });
         replay.add(read(load.clone(), "of the next execution"));
-        assert_eq!(replay.answer("experiment", &trial(1)), Some(json!("measured")));
-        assert_eq!(replay.answer("experiment", &trial(3)), None);
-        assert_eq!(replay.answer("file", &load), Some(json!("by itself")));
-        assert_eq!(replay.answer("file", &load), Some(json!("of the next execution")));
-        assert_eq!(replay.answer("file", &load), None);
+        assert_eq!(
+            replay.answer(OperationKind::Experiment, &trial(1)),
+            Some(json!("measured"))
+        );
+        assert_eq!(replay.answer(OperationKind::Experiment, &trial(3)), None);
+        assert_eq!(replay.answer(OperationKind::File, &load), Some(json!("by itself")));
+        assert_eq!(
+            replay.answer(OperationKind::File, &load),
+            Some(json!("of the next execution"))
+        );
+        assert_eq!(replay.answer(OperationKind::File, &load), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::RunStatus;
 use super::folder::{Folder, not_a_run};
 use super::journal::{Entry, JOURNAL};
 use super::{Event, Operation, secrets};
@@ -32,8 +33,8 @@ pub struct Manifest {
     pub profiler: String,
     /// The run's id.
     pub run: String,
-    /// `running` (or killed), `done`, `failed`, `interrupted`.
-    pub status: String,
+    /// How it ended, if it did.
+    pub status: RunStatus,
     /// When the first execution started, UTC.
     pub started: String,
     /// When the last execution ended, UTC.
@@ -158,11 +159,11 @@ impl Manifest {
                 return;
             }
             Event::Resumed { .. } => {
-                (self.status, self.ended) = ("running".to_owned(), None);
+                (self.status, self.ended) = (RunStatus::Running, None);
                 return;
             }
             Event::End { status, .. } => {
-                (self.status, self.ended) = (status.clone(), Some(entry.time.clone()));
+                (self.status, self.ended) = (*status, Some(entry.time.clone()));
                 return;
             }
             Event::Began { args, .. } | Event::Done { args, .. } | Event::StartFailed { args, .. } => args,
@@ -186,7 +187,7 @@ impl Manifest {
 
     /// Whether the script finished.
     pub(crate) fn done(&self) -> bool {
-        self.status == "done"
+        self.status == RunStatus::Done
     }
 
     /// Whether nothing happened since the manifest was written: its status is `running`, the journal has only file
@@ -202,7 +203,7 @@ impl Manifest {
             entry.is_some_and(|entry| is_idle(&entry.event))
         };
         let left = ["result.json", "logs", "loads", "memory", "tables"];
-        self.status == "running"
+        self.status == RunStatus::Running
             && !left.iter().any(|name| folder.has(name))
             && (folder.file(JOURNAL)).is_ok_and(|file| file.is_none_or(|file| BufReader::new(file).lines().all(idle)))
     }

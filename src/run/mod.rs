@@ -31,7 +31,7 @@ mod writer;
 pub use answer::{Operation, PointAnswer, Spent};
 pub use asked::AskedServer;
 pub use disk::{BoundedFile, WrittenFile};
-pub use event::{Event, Totals, engine_number, for_engine};
+pub use event::{EnginePhase, Event, OperationKind, RunStatus, Totals, engine_number, for_engine};
 pub use folder::Folder;
 pub(crate) use folder::read_line;
 pub use jobs::JobFolder;
@@ -165,7 +165,7 @@ impl Run {
 
     /// Returns the answer of the k-th call of `kind` with these arguments, if an earlier execution finished it. Each
     /// call advances k.
-    pub fn replay(&self, kind: &str, args: &Value) -> Option<Value> {
+    pub fn replay(&self, kind: OperationKind, args: &Value) -> Option<Value> {
         lock(&self.replay).answer(kind, args)
     }
 
@@ -178,22 +178,21 @@ impl Run {
     /// Errors of `work`; `missing` if the journal cannot be written.
     pub fn measure<E: From<Fault>>(
         &self,
-        kind: &str,
+        kind: OperationKind,
         args: Value,
         work: impl FnOnce() -> Result<Operation, E>,
     ) -> Result<Value, E> {
         if let Some(answer) = self.replay(kind, &args) {
             return Ok(answer);
         }
-        let kind = kind.to_owned();
         self.note(Event::Began {
-            kind: kind.clone(),
+            kind,
             args: args.clone(),
         })?;
         match work() {
             Ok(operation) => Ok(self.finish(args, operation)?),
             Err(error) => {
-                if kind == journal::EXPERIMENT {
+                if kind == OperationKind::Experiment {
                     self.note(Event::GivenUp { kind, args })?;
                 }
                 Err(error)
@@ -378,12 +377,13 @@ impl Run {
 
     /// Ends the run: `done` with its result, `failed` or `interrupted` with the fault. Returns the document for
     /// `--json`.
-    pub fn end(&self, status: &str, value: Value) -> Result<Value> {
-        let document = self.document(if status == "done" { Ok(&value) } else { Err(&value) });
-        self.note(Event::End {
-            status: status.to_owned(),
-            value,
-        })?;
+    pub fn end(&self, status: RunStatus, value: Value) -> Result<Value> {
+        let document = self.document(if status == RunStatus::Done {
+            Ok(&value)
+        } else {
+            Err(&value)
+        });
+        self.note(Event::End { status, value })?;
         if let Some(writer) = &self.writer {
             writer.end(status, &document)?;
         }

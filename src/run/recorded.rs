@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::answer::Operation;
 use super::event::Totals;
+use super::event::{OperationKind, RunStatus};
 use super::folder::{Folder, not_a_run, not_found};
 use super::journal::{self, ExperimentDepth, JOURNAL, RecordedPoint};
 use super::manifest::{FOLDER_SCHEMA, MANIFEST, Manifest, Script};
@@ -138,14 +139,14 @@ impl RecordedRun {
     /// How the run ended, for people: `done`, `failed: …`, `interrupted: …`, `not finished: …`.
     pub fn ended(&self) -> String {
         let fault = self.fault.as_ref().and_then(|fault| fault["message"].as_str());
-        match (self.manifest.status.as_str(), fault) {
+        match (self.manifest.status, fault) {
             _ if self.not_started => {
                 "not started: nothing was recorded yet; it was killed at the start, or is just starting; --resume starts it"
                     .to_owned()
             }
-            ("running", _) => "not finished: still running, or killed; --resume continues it".to_owned(),
-            (status, Some(fault)) if status != fault => format!("{status}: {fault}"),
-            (status, _) => status.to_owned(),
+            (RunStatus::Running, _) => "not finished: still running, or killed; --resume continues it".to_owned(),
+            (status, Some(fault)) if status.name() != fault => format!("{}: {fault}", status.name()),
+            (status, _) => status.name().to_owned(),
         }
     }
 
@@ -217,7 +218,7 @@ impl RecordedRun {
         let load = |(args, answer): &RecordedLoad| json!({ "args": args, "answer": answer });
         let record = |(name, value): &(String, Value)| json!({ "name": name, "value": value });
         let mut document = self.document();
-        document["status"] = self.manifest.status.clone().into();
+        document["status"] = self.manifest.status.name().into();
         document["manifest"] = json!(self.manifest);
         let parts = [
             ("boundaries", self.boundaries.iter().map(boundary).collect()),
@@ -281,7 +282,7 @@ impl RecordedRun {
         match read {
             Ok(manifest) => {
                 // The end of a run is written to the journal before the manifest.
-                found.ends_early = manifest.status != "running" && derived.ended.is_none();
+                found.ends_early = manifest.status != RunStatus::Running && derived.ended.is_none();
                 if let Some(last) = found.last.as_ref().filter(|_| found.ends_early) {
                     let note = format!("journal.jsonl ends early, at {last}: later events are missing");
                     found.missing.push(note);
@@ -329,7 +330,7 @@ impl RecordedRun {
         let path = folder.path().join(JOURNAL);
         let (mut sessions, mut damaged) = (EngineSessions::default(), Vec::new());
         let mut derived = Manifest {
-            status: "running".to_owned(),
+            status: RunStatus::Running,
             ..Manifest::default()
         };
         let file = folder.file(JOURNAL);
@@ -429,7 +430,10 @@ impl RecordedRun {
                 replace_named(&mut self.plots, name, value);
             }
             Event::Record { name, value } => self.records.push((name, value)),
-            Event::Began { kind, args } if kind == "load" => self.loading = args.get("load").cloned(),
+            Event::Began {
+                kind: OperationKind::Load,
+                args,
+            } => self.loading = args.get("load").cloned(),
             Event::Done { args, operation, .. } => {
                 self.finished += u64::from(operation.measures());
                 self.loading = None;
@@ -447,8 +451,8 @@ impl RecordedRun {
                 self.loading = None;
                 self.pending.clear();
             }
-            Event::End { status, value } => match status.as_str() {
-                "done" => self.result = Some(value),
+            Event::End { status, value } => match status {
+                RunStatus::Done => self.result = Some(value),
                 _ => self.fault = Some(value),
             },
             _ => {}

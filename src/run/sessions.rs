@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::answer::Operation;
+use super::event::EnginePhase;
 use super::event::Event;
 use crate::boundary::{Cause, Moves};
 
@@ -77,7 +78,7 @@ impl EngineSessions {
         self.engine = engine;
         let now = now - *self.journal_start.get_or_insert(now);
         match event {
-            Event::Phase { phase, detail } => self.enter(now, phase, detail),
+            Event::Phase { phase, detail } => self.enter(now, *phase, detail),
             Event::Engine { info } => self.engine(now, info),
             Event::StartFailed { args, failure } => {
                 let failed = |session: &&mut EngineSession| session.ready.is_none() && session.of_several == engine;
@@ -99,22 +100,22 @@ impl EngineSessions {
         }
     }
 
-    fn enter(&mut self, now: f64, phase: &str, detail: &str) {
+    fn enter(&mut self, now: f64, phase: EnginePhase, detail: &str) {
         match phase {
-            "loading" => self.begin(now, detail),
-            "ready" => {
+            EnginePhase::Loading => self.begin(now, detail),
+            EnginePhase::Ready => {
                 if let Some(session) = self.newest(|session| session.ready.is_none()) {
                     session.ready = Some(now);
                 }
             }
-            "stopped" => {
+            EnginePhase::Stopped => {
                 let engine = detail.split(' ').next();
                 if let Some(session) = self.newest(|session| session.what.split(' ').next() == engine) {
                     session.ended = Some(now);
                     session.files_written = true;
                 }
             }
-            "probing" => drop(self.measuring.insert(self.engine, (now, detail.to_owned()))),
+            EnginePhase::Probing => drop(self.measuring.insert(self.engine, (now, detail.to_owned()))),
             _ => {}
         }
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::Run;
 use super::attempt::{LOOK, begin_attempt, check_attempt};
+use super::event::RunStatus;
 use super::event::{Event, Totals};
 use super::folder::{self, Folder};
 use super::journal::{Journal, Replay};
@@ -38,7 +39,7 @@ impl Run {
             schema: FOLDER_SCHEMA,
             profiler: env!("CARGO_PKG_VERSION").to_owned(),
             run: format!("{}-{name}-{:06x}", folder::stamp(), random() & 0xff_ffff),
-            status: "running".to_owned(),
+            status: RunStatus::Running,
             started: folder::now(),
             script: plan.script.clone(),
             set: plan.set.clone(),
@@ -77,7 +78,7 @@ impl Run {
         })?;
         // Not earlier: until the journal was locked, another process could change it.
         let mut manifest = Manifest::read(&folder)?;
-        manifest.status = "running".to_owned();
+        manifest.status = RunStatus::Running;
         manifest.ended = None;
         manifest.allow(plan);
         let (answers, points) = replay.size();

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::attempt::check_attempt;
 use super::disk::{Disk, RESERVE};
 use super::event::Event;
+use super::event::RunStatus;
 use super::folder::{self, Folder};
 use super::journal::Journal;
 use super::manifest::{self, Manifest, RunPlan};
@@ -120,10 +121,10 @@ impl RunWriter {
     }
 
     /// Writes the result and the final manifest.
-    pub(super) fn end(&self, status: &str, document: &Value) -> Result<()> {
+    pub(super) fn end(&self, status: RunStatus, document: &Value) -> Result<()> {
         self.folder.replace_json(Path::new("result.json"), document)?;
         let mut state = self.lock();
-        state.manifest.status = status.to_owned();
+        state.manifest.status = status;
         state.manifest.ended = Some(folder::now());
         state.stale = true;
         self.refresh(&mut state)

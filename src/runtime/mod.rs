@@ -42,7 +42,7 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use crate::fault::{Fault, Result};
-use crate::run::{Event, Run};
+use crate::run::{EnginePhase, Event, Run};
 
 /// Free bytes on the file system of `path`. None if it cannot be determined.
 pub fn disk_free(path: &Path) -> Option<u64> {
@@ -51,9 +51,9 @@ pub fn disk_free(path: &Path) -> Option<u64> {
 }
 
 /// Reports the current phase of a start to the run.
-fn phase(run: &Run, phase: &str, detail: &str) -> Result<()> {
+fn phase(run: &Run, phase: EnginePhase, detail: &str) -> Result<()> {
     run.note(Event::Phase {
-        phase: phase.to_owned(),
+        phase,
         detail: detail.to_owned(),
     })
 }

@@ -17,6 +17,7 @@ use super::service::{Backend, Service};
 use super::state::{RuntimeKind, Started};
 use super::{Grant, Launch, Origin, Permits, ServerLog, launch, orphans, phase, process};
 use crate::fault::{Fault, Result};
+use crate::run::EnginePhase;
 use crate::run::{Run, can_be_hidden, is_secret_name};
 use crate::sim::{Sim, SimHandle, Spec};
 use crate::task::lock;
@@ -76,7 +77,7 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
         }
         RuntimeKind::Process => {
             let program = launch.command.first().map_or("", String::as_str);
-            phase(&context.run, "starting", program)?;
+            phase(&context.run, EnginePhase::Starting, program)?;
             let started = process::start(launch, &grant, &context.run, &name, logs, services.force_kill()).await?;
             services.register(Service::new(&name, started.map(Backend::Process), grace))
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use profiler::run::Event;
+use profiler::run::{EnginePhase, Event};
 use serde_json::{Value, json};
 
 use super::script::bench::Bench;
@@ -20,7 +20,7 @@ fn starts(script: &str) -> (Value, Vec<String>) {
     let starts: Arc<Mutex<Vec<String>>> = Arc::default();
     let kept = Arc::clone(&starts);
     host.run.listen(Box::new(move |event| match event {
-        Event::Phase { phase, detail } if phase == "starting" => kept.lock().unwrap().push(detail.clone()),
+        Event::Phase { phase, detail } if *phase == EnginePhase::Starting => kept.lock().unwrap().push(detail.clone()),
         _ => {}
     }));
     let value = bench.run_in(&host).map_err(|error| error.render(false)).unwrap();

@@ -16,6 +16,7 @@ use crate::fault::{Fault, Result};
 use crate::fmt::Count;
 use crate::load::{Failure, FailureForm};
 use crate::prompt::{Origin, PromptSpec};
+use crate::run::EnginePhase;
 use crate::run::{Event, Limits};
 use crate::warning::Warning;
 
@@ -35,7 +36,7 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
     if forms.len() < 2 && !asked.untried {
         return Ok(());
     }
-    engine.phase("probing", "which requests the server takes")?;
+    engine.phase(EnginePhase::Probing, "which requests the server takes")?;
     let timeout = engine.options.request_timeout.map_or(TIMEOUT, Duration::from_secs_f64);
     engine.context.run.note(Event::Sent {
         timeout: timeout.as_secs_f64(),

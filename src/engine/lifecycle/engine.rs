@@ -18,6 +18,7 @@ use crate::engine::wire::page::{MetricsPage, read_page};
 use crate::fault::{Fault, Kind, Result};
 use crate::http::{self, ApiKey};
 use crate::prompt::ModelId;
+use crate::run::EnginePhase;
 use crate::run::{Event, Limits, can_be_hidden};
 use crate::runtime::{Launch, Mount, Origin, RuntimeKind, StartContext, api_key, server_url};
 use crate::task::lock;
@@ -129,9 +130,9 @@ impl Engine {
     }
 
     /// Notes the engine's phase.
-    pub(crate) fn phase(&self, phase: &str, detail: &str) -> Result<()> {
+    pub(crate) fn phase(&self, phase: EnginePhase, detail: &str) -> Result<()> {
         self.context.run.note(Event::Phase {
-            phase: phase.to_owned(),
+            phase,
             detail: detail.to_owned(),
         })
     }

@@ -11,6 +11,7 @@ use crate::engine::adapter::Readiness;
 use crate::engine::verdict::judge::succeeded;
 use crate::fault::{Fault, Result};
 use crate::load::{FailureForm, RequestOutcome, RequestRecord};
+use crate::run::EnginePhase;
 use crate::run::Limits;
 use crate::runtime::Exit;
 
@@ -135,7 +136,7 @@ pub(crate) fn stop_running(engine: &Engine, live: &mut Live) -> Result<()> {
     let Some(running) = live.running.take() else {
         return Ok(());
     };
-    engine.phase("stopping", engine.name())?;
+    engine.phase(EnginePhase::Stopping, engine.name())?;
     end_server(
         engine,
         &mut live.stages,

@@ -11,6 +11,7 @@ use super::server::Server;
 use super::state::{Live, Running};
 use super::usage::{MemoryStages, Stage, Usage, UsageFile, emptied, over};
 use crate::fault::Result;
+use crate::run::EnginePhase;
 use crate::run::{Event, WrittenFile, hide};
 use crate::runtime::{RuntimeKind, server_url};
 use crate::telemetry::host::{Cgroup, Roots, Tree};
@@ -292,7 +293,7 @@ pub(crate) fn end_server(
     let ended = record_after_stop(engine, stages, server, sampler.as_ref());
     write_memory(engine, server.service.name(), sampler, &stages.usage)?;
     ended?;
-    engine.phase("stopped", shown)
+    engine.phase(EnginePhase::Stopped, shown)
 }
 
 fn record_after_stop(

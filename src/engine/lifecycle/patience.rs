@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::fault::{Kind, Result};
+use crate::run::EnginePhase;
 use crate::run::{Event, Run};
 use crate::runtime::{Permits, check_reachable};
 use crate::task::Tasks;
@@ -53,7 +54,7 @@ impl<'a> Patience<'a> {
         }
         if self.waited.is_zero() {
             self.run.note(Event::Phase {
-                phase: "waiting".to_owned(),
+                phase: EnginePhase::Waiting,
                 detail: format!("up to {} s (`--wait`): {why}", self.limit.as_secs_f64()),
             })?;
         }

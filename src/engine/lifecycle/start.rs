@@ -21,6 +21,7 @@ use crate::engine::verdict::reason::Symptoms;
 use crate::engine::wire::refusal::wait_longer;
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::excerpt;
+use crate::run::EnginePhase;
 use crate::run::{Event, Evidence, Limits, SlotLimit};
 use crate::runtime::{Exit, HubModel, Launch, Origin, RuntimeKind, attach, start};
 use crate::sim::Spec;
@@ -74,13 +75,13 @@ pub(crate) fn start_with(
     stages: &mut MemoryStages,
 ) -> Result<Result<Ready, StartFailure>> {
     let shown = format!("{} {limits}", engine.name());
-    engine.phase("starting", &shown)?;
+    engine.phase(EnginePhase::Starting, &shown)?;
     let options = engine.adapter_options(Some(limits));
     let launch = engine.adapter.launch(&options)?;
     let server = {
         let _starting = lock(&engine.starting);
         let server = launch_server(engine, launch)?;
-        engine.phase("loading", &shown)?;
+        engine.phase(EnginePhase::Loading, &shown)?;
         server
     };
     let timeout = Duration::from_secs_f64(engine.options.start_timeout.0);
@@ -106,7 +107,7 @@ pub(crate) fn start_with(
     let facts = find(&engine.rules.facts.log, &log);
     let Err(why) = state else {
         record_ready(engine, stages, &server)?;
-        engine.phase("ready", &shown)?;
+        engine.phase(EnginePhase::Ready, &shown)?;
         return Ok(Ok(Ready {
             server,
             sampler,

@@ -37,6 +37,7 @@ use crate::fault::{Fault, Kind, Result};
 use crate::load::plan::EndReason;
 use crate::load::{EngineDeath, LoadAnswer, RequestOutcome, RequestRecord};
 use crate::prompt::PromptForm;
+use crate::run::{EnginePhase, OperationKind};
 use crate::run::{Limits, Operation};
 use answer::answer;
 use options::LoadOptions;
@@ -54,7 +55,7 @@ pub fn load(engine: &Engine, options: &LoadOptions) -> Result<Value> {
     options.check()?;
     let number = engine.context.run.ordinal("load");
     let args = json!({ "engine": engine.name(), "launch": engine.shown, "load": options });
-    engine.context.run.measure("load", args, || {
+    engine.context.run.measure(OperationKind::Load, args, || {
         let answer = run_load(engine, LoadInputs::read(options, &engine.context.permits)?, number)?;
         Ok(Operation::Load(Box::new(answer)))
     })
@@ -65,7 +66,10 @@ fn run_load(engine: &Engine, inputs: LoadInputs, number: u64) -> Result<LoadAnsw
     let requested = prepare_engine(engine, &mut live, &inputs)?;
     let Limits { input, output, .. } = requested;
     let level = inputs.options.level();
-    engine.phase("probing", &format!("{level}, up to {input} + {output} tokens"))?;
+    engine.phase(
+        EnginePhase::Probing,
+        &format!("{level}, up to {input} + {output} tokens"),
+    )?;
     begin_requests(engine, &mut live)?;
     let form = form_for(engine, live.running.as_ref(), input, output)?;
     prepare_prompts(engine, &mut live, &form)?;

@@ -29,6 +29,7 @@ use crate::engine::verdict::residency::longer_output;
 use crate::engine::wire::refusal::{Credentials, refusal, wait_longer};
 use crate::fault::{Fault, Result};
 use crate::load::{RequestRecord, Summary};
+use crate::run::EnginePhase;
 use crate::run::{Evidence, Limits, ProbeAnswer};
 use crate::runtime::RuntimeKind;
 use crate::task::lock;
@@ -65,7 +66,7 @@ pub(crate) fn probe(engine: &Engine, point: &Point, requested: Limits, options: 
     let mut answer = match ensure(engine, &mut live, requested)? {
         Ensured::Failed(failure) => no_start(point, *failure),
         Ensured::Running(started) => {
-            engine.phase("probing", &point.to_string())?;
+            engine.phase(EnginePhase::Probing, &point.to_string())?;
             let from = Instant::now();
             begin_requests(engine, &mut live)?;
             let form = request(engine, point, live.running.as_ref())?;

@@ -22,6 +22,7 @@ use crate::report::terminal::shown;
 use crate::report::{
     Block, Clock, Count, Fact, Page, Terminal, breakdown, experiment, simulated_line, text as blocks_text,
 };
+use crate::run::EnginePhase;
 use crate::run::{AskedServer, Event, PointAnswer, Run, engine_number};
 use crate::task::lock;
 
@@ -285,7 +286,12 @@ const ESTIMATE_INTERVAL: u64 = 30;
 const MAX_SILENCE: Duration = Duration::from_secs(60);
 
 /// Phases that get no line, because the next event says the same.
-const SKIPPED_PHASES: [&str; 4] = ["loading", "probing", "stopping", "stopped"];
+const SKIPPED_PHASES: [EnginePhase; 4] = [
+    EnginePhase::Loading,
+    EnginePhase::Probing,
+    EnginePhase::Stopping,
+    EnginePhase::Stopped,
+];
 
 /// Prints progress line by line.
 #[derive(Debug, Default)]
@@ -318,10 +324,10 @@ impl Plain {
 
     fn text(&mut self, event: &Event, elapsed: Duration) -> Option<String> {
         match event {
-            Event::Phase { phase, .. } if SKIPPED_PHASES.contains(&phase.as_str()) => None,
+            Event::Phase { phase, .. } if SKIPPED_PHASES.contains(phase) => None,
             Event::Phase { phase, detail } => {
                 let engine = engine_number().map_or_else(String::new, |number| format!("engine {number}: "));
-                Some(format!("{engine}{phase} {detail}"))
+                Some(format!("{engine}{} {detail}", phase.name()))
             }
             Event::Resumed { answers, points } => Some(format!(
                 "resumed: {} and {} are taken from the journal",
@@ -474,7 +480,7 @@ mod tests {
     #[test]
     fn only_secrets_in_texts_change() {
         let detail = |detail: &str| Event::Phase {
-            phase: "attached".into(),
+            phase: EnginePhase::Ready,
             detail: detail.into(),
         };
         assert_eq!(

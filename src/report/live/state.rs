@@ -12,6 +12,7 @@ use crate::fmt;
 use crate::report::plot::{max_per_column, progress_bar, sparkline};
 use crate::report::{Bytes, Clock, Count, Page, WarningGroup};
 use crate::run::{AskedServer, Event, Operation, engine_number};
+use crate::run::{EnginePhase, OperationKind};
 use crate::warning::{CLOCK_TOO_FAST, add_warning};
 
 /// Maximum columns of the memory bar and of the sparkline next to it.
@@ -49,7 +50,7 @@ pub(super) struct LiveState {
 /// The current activity of an engine.
 #[derive(Debug, Default)]
 struct Activity {
-    phase: String,
+    phase: Option<EnginePhase>,
     detail: String,
     since: Duration,
     /// The point being tested, and since when.
@@ -86,16 +87,19 @@ impl LiveState {
         let engine = &mut self.engines[index];
         match event {
             Event::Phase { phase, detail } => {
-                engine.phase.clone_from(phase);
+                engine.phase = Some(*phase);
                 engine.detail.clone_from(detail);
                 engine.since = elapsed;
                 engine.sent = None;
-                engine.starts.enter(phase, detail, elapsed);
-                if phase == "probing" {
+                engine.starts.enter(*phase, detail, elapsed);
+                if *phase == EnginePhase::Probing {
                     self.levels.engine_ready(elapsed);
                 }
             }
-            Event::Began { kind, args } if kind == "probe" => {
+            Event::Began {
+                kind: OperationKind::Probe,
+                args,
+            } => {
                 let point = serde_json::from_value::<Point>(args["point"].clone());
                 engine.current = point.ok().map(|point| (point.to_string(), elapsed));
             }
@@ -107,7 +111,7 @@ impl LiveState {
                 engine.sent = None;
                 if engine_number().is_some() {
                     // Other engines are still being probed.
-                    engine.phase.clear();
+                    engine.phase = None;
                     engine.since = elapsed;
                 }
             }
@@ -118,7 +122,10 @@ impl LiveState {
             Event::Log { line } => engine.starts.set_log(line),
             Event::Watch { lines } => self.watched.clone_from(lines),
             Event::Planned { loads } => self.levels.plan(loads),
-            Event::Began { kind, args } if kind == "load" => self.levels.begin(args, elapsed),
+            Event::Began {
+                kind: OperationKind::Load,
+                args,
+            } => self.levels.begin(args, elapsed),
             Event::Done {
                 args,
                 operation: Operation::Load(answer),
@@ -126,7 +133,7 @@ impl LiveState {
             } => {
                 let line = self.levels.end(args, answer, elapsed);
                 // From here on the script is busy, not the engine.
-                engine.phase.clear();
+                engine.phase = None;
                 engine.since = elapsed;
                 return Some(line);
             }
@@ -192,7 +199,7 @@ impl LiveState {
     pub(super) fn doing(&self, elapsed: Duration) -> (String, String) {
         let first = self.engines.first();
         let lasts = first.map_or_else(String::new, |engine| engine.lasts(elapsed));
-        let is_probing = first.is_some_and(|engine| engine.phase == "probing");
+        let is_probing = first.is_some_and(|engine| engine.phase == Some(EnginePhase::Probing));
         match (
             self.levels.running().filter(|_| is_probing),
             self.watched.first(),
@@ -317,10 +324,10 @@ const RUNNING: &str = "running the script";
 
 impl Activity {
     fn doing(&self) -> String {
-        let doing = match self.phase.as_str() {
-            "" => RUNNING.to_owned(),
-            "probing" => format!("testing {}", self.detail),
-            phase => format!("{phase} {}", self.detail),
+        let doing = match self.phase {
+            None => RUNNING.to_owned(),
+            Some(EnginePhase::Probing) => format!("testing {}", self.detail),
+            Some(phase) => format!("{} {}", phase.name(), self.detail),
         };
         doing.trim_end().to_owned()
     }
@@ -332,7 +339,7 @@ impl Activity {
         let mut lasts = match self.sent {
             _ if is_short => String::new(),
             Some((_, timeout)) => format!(", {} of at most {}", Clock(passed), Clock(timeout)),
-            None if self.phase.is_empty() => String::new(),
+            None if self.phase.is_none() => String::new(),
             None => format!(", for {}", Clock(passed)),
         };
         let left = self.starts.left(&self.detail, elapsed).filter(|_| self.sent.is_none());
@@ -389,13 +396,13 @@ struct Starts {
 
 impl Starts {
     /// Notes that the engine entered a phase.
-    fn enter(&mut self, phase: &str, detail: &str, elapsed: Duration) {
+    fn enter(&mut self, phase: EnginePhase, detail: &str, elapsed: Duration) {
         self.log.clear();
         match phase {
-            "starting" => self.began = Some(elapsed),
+            EnginePhase::Starting => self.began = Some(elapsed),
             // Part of the start.
-            "loading" | "pulling" | "downloading" => {}
-            "ready" => {
+            EnginePhase::Loading | EnginePhase::Pulling | EnginePhase::Downloading => {}
+            EnginePhase::Ready => {
                 if let Some(began) = self.began.take() {
                     let took = elapsed.saturating_sub(began);
                     self.took.insert(engine(detail).to_owned(), took);
@@ -513,9 +520,9 @@ mod tests {
         }
     }
 
-    fn phase(phase: &str, detail: &str) -> Event {
+    fn phase(phase: EnginePhase, detail: &str) -> Event {
         Event::Phase {
-            phase: phase.into(),
+            phase,
             detail: detail.into(),
         }
     }
@@ -536,7 +543,7 @@ mod tests {
             total: 80 << 30,
         };
         let began = Event::Began {
-            kind: "probe".into(),
+            kind: OperationKind::Probe,
             args: json!({ "point": { "input": 4096, "output": 64 } }),
         };
         let boundary = Event::Boundary {
@@ -546,7 +553,7 @@ mod tests {
         for event in [
             boundary,
             phase(
-                "starting",
+                EnginePhase::Starting,
                 "vllm 模型模型模型模型模型模型模型模型模型模型模型 input=4096",
             ),
             began,
@@ -628,8 +635,8 @@ mod tests {
 
     fn load(began: bool, concurrency: u64, requests: u64) -> Event {
         let args = json!({ "load": { "concurrency": concurrency, "requests": requests } });
-        let kind = "load".to_owned();
         if began {
+            let kind = OperationKind::Load;
             Event::Began { kind, args }
         } else {
             Event::Done {
@@ -652,7 +659,7 @@ mod tests {
         for (number, (concurrency, requests)) in (0..2).zip(all) {
             let begins = 60 * SECOND * number;
             let _ = state.update(&load(true, concurrency, requests), begins);
-            let _ = state.update(&phase("probing", "so much"), begins);
+            let _ = state.update(&phase(EnginePhase::Probing, "so much"), begins);
             lines.extend(state.update(&load(false, concurrency, requests), begins + 60 * SECOND / (1 + number)));
         }
         assert_eq!(
@@ -660,7 +667,7 @@ mod tests {
             "level 2 of 4: 2 concurrent requests: 571 output tokens/s, mean TTFT 14.1 ms (p95 15.0), mean TPOT 1.63 ms; about 0:22 left"
         );
         let _ = state.update(&load(true, 4, 60), 90 * SECOND);
-        let _ = state.update(&phase("probing", "so much"), 90 * SECOND);
+        let _ = state.update(&phase(EnginePhase::Probing, "so much"), 90 * SECOND);
         let loading = Event::Loading {
             done: 4,
             issued: 8,
@@ -684,7 +691,7 @@ mod tests {
             state.lines(95 * SECOND, 24, page(57, false))[4],
             "            1           571          14.1          1.63"
         );
-        let _ = state.update(&phase("stopping", "vllm"), 100 * SECOND);
+        let _ = state.update(&phase(EnginePhase::Stopping, "vllm"), 100 * SECOND);
         assert_eq!(
             state.lines(107 * SECOND, 24, page(80, false))[0],
             "- 1:47 stopping vllm, for 0:07"
@@ -695,11 +702,11 @@ mod tests {
     fn a_start_shows_its_log_and_what_the_last_one_took_and_a_probe_its_timeout() {
         let mut state = LiveState::default();
         for (name, at) in [
-            ("starting", 0),
-            ("loading", 1),
-            ("ready", 60),
-            ("starting", 100),
-            ("loading", 101),
+            (EnginePhase::Starting, 0),
+            (EnginePhase::Loading, 1),
+            (EnginePhase::Ready, 60),
+            (EnginePhase::Starting, 100),
+            (EnginePhase::Loading, 101),
         ] {
             let _ = state.update(&phase(name, "vllm up to 8192"), at * SECOND);
         }
@@ -712,8 +719,8 @@ mod tests {
                 "  log: Loading weights 50 %",
             ]
         );
-        let _ = state.update(&phase("ready", "vllm up to 8192"), 160 * SECOND);
-        let _ = state.update(&phase("probing", "input=7"), 160 * SECOND);
+        let _ = state.update(&phase(EnginePhase::Ready, "vllm up to 8192"), 160 * SECOND);
+        let _ = state.update(&phase(EnginePhase::Probing, "input=7"), 160 * SECOND);
         let _ = state.update(&Event::Sent { timeout: 600.0 }, 170 * SECOND);
         assert_eq!(
             state.lines(300 * SECOND, 24, page(80, false)),

@@ -23,6 +23,7 @@ pub(super) use start::{follow, prepare};
 use super::owner;
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::GIB;
+use crate::run::EnginePhase;
 use crate::run::Run;
 use crate::runtime::{disk_free, phase};
 
@@ -216,7 +217,7 @@ async fn pull(docker: &Docker, reference: &str, run: &Run) -> Result<()> {
         _ => Ok(()),
     };
     check(MIN_FREE_BYTES)?;
-    phase(run, "pulling", reference)?;
+    phase(run, EnginePhase::Pulling, reference)?;
     let options = CreateImageOptionsBuilder::default().from_image(reference).build();
     let mut answers = std::pin::pin!(docker.create_image(Some(options), None, None));
     let mut layers = Layers::default();
@@ -227,7 +228,11 @@ async fn pull(docker: &Docker, reference: &str, run: &Run) -> Result<()> {
         check(layers.remaining_bytes())?;
         if last_report.elapsed() >= PROGRESS_INTERVAL {
             last_report = Instant::now();
-            phase(run, "pulling", &format!("{reference}: {}", layers.progress()))?;
+            phase(
+                run,
+                EnginePhase::Pulling,
+                &format!("{reference}: {}", layers.progress()),
+            )?;
         }
     }
     Ok(())

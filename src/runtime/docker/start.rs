@@ -25,6 +25,7 @@ use super::{Container, ContainerRegistry, connect, daemon};
 use crate::fault::{Fault, Result};
 use crate::fmt::GIB;
 use crate::prompt::Hub;
+use crate::run::EnginePhase;
 use crate::run::{Run, hide_variables, hide_words};
 use crate::runtime::output::LineSplitter;
 use crate::runtime::state::Started;
@@ -65,7 +66,7 @@ pub(in crate::runtime) async fn prepare(
     };
     let cache = model_cache(launch, grant, run).await?;
     let words = hide_words(&launch.args).join(" ");
-    phase(run, "starting", &format!("{} {words}", image.reference))?;
+    phase(run, EnginePhase::Starting, &format!("{} {words}", image.reference))?;
 
     let path = image.env.iter().find_map(|entry| entry.strip_prefix("PYTHONPATH="));
     let launch = launch::add_hook(launch, path.map(str::to_owned), name);
@@ -137,7 +138,7 @@ async fn download(model: &HubModel, run: &Run) -> Result<Option<String>> {
             ));
         }
         let progress = format!("{}: {:.2} of {:.2} GiB", model.id, gib(done), gib(total));
-        phase(run, "downloading", &progress)
+        phase(run, EnginePhase::Downloading, &progress)
     };
     hub.complete(&model.id, model.weights, &report).await
 }

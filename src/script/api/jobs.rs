@@ -15,6 +15,7 @@ use sha2::Digest as _;
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::shell_quoted;
 use crate::report::{job_result, jobs_text};
+use crate::run::OperationKind;
 use crate::run::{Event, JobFolder, Operation};
 use crate::runtime::{Input, Take, run_command};
 use crate::script::host::Service;
@@ -26,7 +27,7 @@ use crate::script::{
 use crate::{file, own_program, runtime, tls};
 
 /// The kind of job events in the journal: a job that ended, by its name, script and parameters.
-const KIND: &str = "job";
+const KIND: OperationKind = OperationKind::Job;
 
 /// The prefix of this program's name on other hosts. No job has such a name.
 const PROGRAM: &str = "@profiler-";

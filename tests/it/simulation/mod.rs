@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use jiff::Timestamp;
 use profiler::boundary::Point;
 use profiler::fault::{Fault, Kind};
-use profiler::run::{Event, RecordedRun, Run, RunPlan, Script};
+use profiler::run::{Event, RecordedRun, Run, RunPlan, RunStatus, Script};
 use profiler::runtime::Permits;
 use profiler::script::{self, Host, Main, Settings};
 use profiler::task::Tasks;
@@ -213,12 +213,15 @@ fn run(case: &Case, root: &Path, machine: &Arc<Machine>, told: &Arc<Mutex<Told>>
         .tasks
         .finish(host.services.stop_all(std::time::Duration::from_secs(10)));
     let ended = match ended {
-        Ok(value) => host.run.end("done", value).map(|document| document["result"].clone()),
+        Ok(value) => host
+            .run
+            .end(RunStatus::Done, value)
+            .map(|document| document["result"].clone()),
         Err(diagnostic) => {
             let mut fault = diagnostic.fault.clone();
             let document = json!({ "kind": fault.kind.name(), "message": fault.message });
             // The program would print both errors.
-            if let Err(also) = host.run.end("failed", document) {
+            if let Err(also) = host.run.end(RunStatus::Failed, document) {
                 fault.message = format!("{}; {}", fault.message, also.message);
             }
             Err(fault)
