@@ -24,4 +24,4 @@ pub mod tls;
 pub mod warning;
 pub mod world;
 
-pub use profiler_search::{boundary, experiment, fmt};
+pub use profiler_search::{boundary, cost, experiment, fmt};

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{OperationKind, ProbeAnswer};
-use crate::boundary::Answer;
+use crate::boundary::{Answer, Cause, Effect, Verdict};
+use crate::cost::Spent;
 use crate::fault::Result;
 use crate::load::LoadAnswer;
 
@@ -95,22 +96,6 @@ pub struct PointAnswer {
     pub starts: Option<i64>,
 }
 
-/// The cost of a point, including retries.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Spent {
-    /// Number of probes.
-    pub probes: i64,
-    /// Number of engine starts.
-    pub starts: i64,
-    /// Duration in seconds.
-    pub seconds: f64,
-    /// Duration times the number of GPUs.
-    pub gpu_seconds: f64,
-    /// The ids of the probes' [`super::Event::Done`], if they are known.
-    #[serde(skip)]
-    pub answers: Vec<u64>,
-}
-
 impl PointAnswer {
     /// Reads a recorded answer: the name of a verdict, or a map.
     ///
@@ -121,37 +106,114 @@ impl PointAnswer {
         let float = |key: &str| answer.get(key).and_then(Value::as_f64);
         Ok(Self {
             judged: Answer::parse(answer)?,
-            peak: answer.get("peak").and_then(Value::as_u64),
+            // A script that computes it has a float.
+            peak: float("peak").map(|bytes| bytes as u64),
             ttft_ms: float("ttft_ms"),
             tpot_ms: float("tpot_ms"),
             itl_ms: float("itl_ms"),
             e2el_ms: float("e2el_ms"),
             seconds: float("seconds"),
-            spent: Spent::read(answer),
+            spent: spent(answer),
             starts: answer.get("starts").and_then(Value::as_i64),
         })
     }
+
+    /// Reads the answer that a probe just returned after `took` seconds: its cost is its own, with or without a `spent`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::read`].
+    pub fn read_probe(answer: &Value, took: f64) -> Result<Self> {
+        let read = Self::read(answer)?;
+        Ok(Self {
+            spent: spent_by_probe(answer, took),
+            ..read
+        })
+    }
+
+    /// Whether the engine is likely gone after this answer, so that the next probe has to start it. `was_down` says
+    /// whether this probe had to.
+    pub fn is_engine_down(&self, was_down: bool) -> bool {
+        let fatal = match self.judged.verdict {
+            Verdict::Oom | Verdict::Timeout => true,
+            Verdict::Error => !self.is_untested(),
+            // A start that is known to fail is not tried, so that a running engine keeps running.
+            Verdict::StartFailed | Verdict::NotSent => was_down || self.starts != Some(0),
+            Verdict::Ok | Verdict::Refused | Verdict::Preempted | Verdict::Queued | Verdict::ShortOutput => false,
+        };
+        fatal && self.evidence("survived") != Some(&Value::Bool(true))
+    }
+
+    /// Whether the answer says nothing about memory, and a repeat might give another one.
+    pub fn is_inconclusive(&self) -> bool {
+        let repeated_already = || self.evidence("attempts").and_then(Value::as_i64) > Some(1);
+        match self.judged.verdict {
+            _ if self.ended_server() => false,
+            Verdict::StartFailed => self.judged.cause != Some(Cause::Memory),
+            Verdict::Timeout | Verdict::Error | Verdict::ShortOutput => {
+                !repeated_already() && !self.is_untested() && !self.is_final()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a server that was attached to died at this point, or stopped answering: only its operator can restart it.
+    pub fn ended_server(&self) -> bool {
+        self.judged.crash.is_some()
+    }
+
+    /// Whether the engine served all requests, but never all at once, because of its scheduling: it is healthy, and a
+    /// repeat would do the same.
+    fn is_untested(&self) -> bool {
+        let effect = self.judged.cause.as_ref().map(Cause::effect);
+        self.judged.verdict == Verdict::Error && effect == Some(Effect::Untested)
+    }
+
+    /// Whether a repeat would give the same answer: the server refused the request with a message that no rule matches,
+    /// or the container reached the memory limit that this program set.
+    fn is_final(&self) -> bool {
+        let status = self.evidence("http_status").and_then(Value::as_i64);
+        let refused = status.is_some_and(|status| (400..500).contains(&status) && status != 408 && status != 429);
+        refused || self.judged.cause == Some(Cause::MemoryLimit)
+    }
+
+    fn evidence(&self, key: &str) -> Option<&Value> {
+        self.judged.evidence.as_ref()?.get(key)
+    }
 }
 
-impl Spent {
-    /// Reads the cost from the key `spent`, which searches add, or else from the probe's own fields.
-    fn read(answer: &Value) -> Self {
-        let source = answer.get("spent").unwrap_or(answer);
-        let float = |key: &str| source.get(key).and_then(Value::as_f64);
-        let int = |key: &str| source.get(key).and_then(Value::as_i64);
-        let seconds = float("seconds").unwrap_or(0.0);
-        let started = source.get("started").and_then(Value::as_bool) == Some(true);
-        let ids = source.get("answers").and_then(Value::as_array);
-        Self {
-            probes: int("probes").unwrap_or(1),
-            starts: int("starts").unwrap_or(i64::from(started)),
-            seconds,
-            gpu_seconds: float("gpu_seconds").unwrap_or_else(|| seconds * float("gpus").unwrap_or(0.0)),
-            answers: match ids {
-                Some(ids) => ids.iter().filter_map(Value::as_u64).collect(),
-                None => id(answer).into_iter().collect(),
-            },
-        }
+/// Reads a point's cost from the key `spent`, which searches add, or else from the probe's own fields.
+fn spent(answer: &Value) -> Spent {
+    let Some(source) = answer.get("spent") else {
+        return spent_by_probe(answer, 0.0);
+    };
+    let float = |key: &str| source.get(key).and_then(Value::as_f64).unwrap_or(0.0);
+    let int = |key: &str| source.get(key).and_then(Value::as_i64);
+    let ids = source.get("answers").and_then(Value::as_array);
+    Spent {
+        probes: int("probes").unwrap_or(1),
+        starts: int("starts").unwrap_or(0),
+        seconds: float("seconds"),
+        gpu_seconds: float("gpu_seconds"),
+        answers: match ids {
+            Some(ids) => ids.iter().filter_map(Value::as_u64).collect(),
+            None => id(answer).into_iter().collect(),
+        },
+    }
+}
+
+/// The cost that a probe's answer states: `starts` (or `started`), `seconds` and `gpus`. `took` is the duration of the
+/// call, for an answer that states none.
+fn spent_by_probe(answer: &Value, took: f64) -> Spent {
+    let float = |key: &str| answer.get(key).and_then(Value::as_f64);
+    let started = answer.get("started").and_then(Value::as_bool) == Some(true);
+    let seconds = float("seconds").unwrap_or(took);
+    Spent {
+        probes: 1,
+        starts: (answer.get("starts").and_then(Value::as_i64)).unwrap_or(i64::from(started)),
+        seconds,
+        gpu_seconds: seconds * float("gpus").unwrap_or(0.0),
+        answers: id(answer).into_iter().collect(),
     }
 }
 
@@ -177,5 +239,60 @@ mod tests {
         let answer = json!({ "verdict": "ok", "seconds": 30.0, "started": true, "gpus": 2 });
         assert_eq!(costs(answer), (1, 1, 30.0, 60.0));
         assert_eq!(costs(json!("timeout")), (1, 0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn an_answer_tells_whether_the_engine_is_gone_and_whether_to_ask_again() {
+        let survived = json!({ "survived": true });
+        // The answer, whether the engine is down afterwards, and whether the probe is repeated.
+        let cases = [
+            (json!("ok"), false, false),
+            (json!("oom"), true, false),
+            (json!({ "verdict": "oom", "evidence": survived }), false, false),
+            (json!("refused"), false, false),
+            (json!("timeout"), true, true),
+            (
+                json!({ "verdict": "timeout", "evidence": { "attempts": 3 } }),
+                true,
+                false,
+            ),
+            (
+                json!({ "verdict": "timeout", "evidence": { "ended_server": true } }),
+                true,
+                false,
+            ),
+            (json!({ "verdict": "error", "cause": "not_resident" }), false, false),
+            (json!({ "verdict": "error", "cause": "memory_limit" }), true, false),
+            (
+                json!({ "verdict": "error", "evidence": { "http_status": 422 } }),
+                true,
+                false,
+            ),
+            (
+                json!({ "verdict": "error", "evidence": { "http_status": 429 } }),
+                true,
+                true,
+            ),
+            (json!("start_failed"), true, true),
+            (
+                json!({ "verdict": "start_failed", "cause": "memory", "starts": 1 }),
+                true,
+                false,
+            ),
+            (
+                json!({ "verdict": "not_sent", "starts": 0, "evidence": {} }),
+                false,
+                false,
+            ),
+            (json!("short_output"), false, true),
+        ];
+        for (answer, down, again) in cases {
+            let read = PointAnswer::read_probe(&answer, 1.0).unwrap();
+            assert_eq!(
+                (read.is_engine_down(false), read.is_inconclusive()),
+                (down, again),
+                "{answer}"
+            );
+        }
     }
 }

@@ -28,7 +28,7 @@ mod sessions;
 mod start;
 mod writer;
 
-pub use answer::{Operation, PointAnswer, Spent};
+pub use answer::{Operation, PointAnswer};
 pub use asked::AskedServer;
 pub use disk::{BoundedFile, WrittenFile};
 pub use event::{EnginePhase, Event, OperationKind, RunStatus, Totals, engine_number, for_engine};

@@ -6,7 +6,6 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rhai::{Dynamic, Map};
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::meter::MAP;
@@ -14,10 +13,11 @@ use super::signature::misspelt_axis;
 use super::{Host, from_script, options};
 use crate::answer::{AnswerContext, Findings, RunFacts};
 use crate::boundary::{Boundary, BoundsReport, JsonText, Moves, Options, Point, Verdict};
+use crate::cost::Spent;
 use crate::engine::{Limits, production_flags};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Extras, overview, simulated_line, text, with_model};
-use crate::run::{Event, PointAnswer, Spent};
+use crate::run::{Event, PointAnswer};
 use crate::task::lock;
 
 /// A boundary shared by every copy of its handle.
@@ -137,6 +137,25 @@ impl BoundaryHandle {
         }
         Ok(moves)
     }
+
+    /// Reports the progress of a search after `probes` probes; `seconds_left` is its estimate of the remaining time.
+    pub(super) fn note_progress(
+        &self,
+        host: &Host,
+        probes: u64,
+        coverage: f64,
+        seconds_left: Option<f64>,
+    ) -> Result<()> {
+        let map = self.lock();
+        let (expected, volume) = (map.expected(probes, coverage)?, map.volume()?);
+        drop(map);
+        host.run.note(Event::Progress {
+            done: probes,
+            expected,
+            resolved: 1.0 - volume.open as f64 / volume.total.max(1) as f64,
+            seconds_left,
+        })
+    }
 }
 
 fn key(point: &Point, answer: &Value) -> (String, u64) {
@@ -213,14 +232,13 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, mut search: Option<Value
 }
 
 /// The cost of one point, including retries.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PointCost {
     /// The point.
     pub point: JsonText,
     /// Its verdict.
     pub verdict: Verdict,
     /// Probes, starts and time.
-    #[serde(flatten)]
     pub spent: Spent,
     /// Limits reported by the engine.
     pub report: Option<BoundsReport>,

@@ -110,7 +110,7 @@ fn check_search(
         return Ok(());
     };
     let text = format!(
-        "import \"std/search/steps\" as steps; steps::check({});",
+        "import \"std/search/options\" as options; options::check({});",
         in_script(options)
     );
     let source = Source::new("parameter search", &text);

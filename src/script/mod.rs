@@ -27,6 +27,7 @@ pub mod reference;
 pub mod repl;
 mod requirements;
 mod resolver;
+mod search;
 pub mod shipped;
 mod signature;
 mod source;

@@ -174,7 +174,7 @@ pub fn search_options(declared: &[Declared]) -> Vec<Declared> {
     };
     let unused = unused_by(module, strategy);
     let mut options = options_of(module);
-    let mut shared = options_of("search/steps");
+    let mut shared = options_of("search/options");
     shared.retain(|one| !unused.contains(&one.name) && options.iter().all(|own| own.name != one.name));
     options.extend(shared);
     options

@@ -236,13 +236,7 @@ fn what_a_probe_asked_again_by_itself_is_not_asked_again_by_the_search() {
 }
 
 /// The modules of `std/search`.
-const PARTS: [&str; 5] = [
-    "search",
-    "search/steps",
-    "search/answers",
-    "search/choose",
-    "search/cost",
-];
+const PARTS: [&str; 4] = ["search", "search/steps", "search/options", "search/choose"];
 
 /// The text of one module.
 fn text(name: &str) -> String {

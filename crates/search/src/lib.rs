@@ -1,6 +1,7 @@
 //! The search for limits: boundaries, experiments, and what they need. Pure, and optimised in every build.
 
 pub mod boundary;
+pub mod cost;
 pub mod error;
 pub mod experiment;
 pub mod fmt;

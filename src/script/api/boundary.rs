@@ -53,7 +53,7 @@ pub(super) fn maybe<T>(value: Option<T>, convert: impl Fn(T) -> Dynamic) -> Dyna
     value.map_or(Dynamic::UNIT, convert)
 }
 
-fn points_of(list: Array) -> Result<Vec<Point>> {
+pub(super) fn points_of(list: Array) -> Result<Vec<Point>> {
     list.into_iter()
         .map(|point| match point.try_cast::<Map>() {
             Some(map) => to_point(&map),
@@ -310,23 +310,6 @@ pub mod boundary {
     #[rhai_fn(return_raw, pure)]
     pub fn asked(map: &mut BoundaryHandle, point: Map) -> Caught<bool> {
         caught(map.lock().asked(&to_point(&point)?))
-    }
-
-    /// The points that were being probed when an earlier execution of the run was killed: their answers are in the
-    /// journal, but in no boundary.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let map = boundary(#{ input: [1, 100] }, #{});
-    /// assert(map.unrecorded() == []);
-    /// ```
-    #[rhai_fn(return_raw, pure)]
-    pub fn unrecorded(context: NativeCallContext, map: &mut BoundaryHandle) -> Caught<Array> {
-        let lattice = map.lock().lattice().clone();
-        let points = begin_call(&context).run.unrecorded();
-        let own = points.iter().filter_map(|point| lattice.own(point));
-        Ok(from_points(&own.collect::<Vec<_>>()))
     }
 
     /// The known bracket on the line through a point along one axis: `#{ fits, fails, middle, width }`. `fits` is the

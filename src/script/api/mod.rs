@@ -16,6 +16,7 @@ mod memory;
 mod output;
 mod search;
 mod service;
+mod state;
 mod verify;
 
 use rhai::{Engine, Module, Variant, exported_module};
@@ -23,6 +24,7 @@ use rhai::{Engine, Module, Variant, exported_module};
 use super::adapter::Server;
 use super::host::Service;
 use super::params::Param;
+use crate::cost::Costs;
 use crate::fault::Fault;
 
 pub(super) fn register(engine: &mut Engine) {
@@ -35,6 +37,9 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_global_module(exported_module!(basics::basics).into());
     engine.register_static_module("draw", exported_module!(output::draw).into());
     engine.register_global_module(exported_module!(search::search).into());
+    name_type::<super::search::Search>(engine, "Search", "A search: its probes, their cost, and why it ended.");
+    name_type::<Costs>(engine, "Costs", "The cost of the probes of a search, measured.");
+    engine.register_global_module(exported_module!(state::state).into());
     engine.register_global_module(exported_module!(verify::verify).into());
     name_type::<super::host::EngineHandle>(engine, "Engine", "An engine under test, started by its first probe.");
     engine.register_static_module("host", exported_module!(engine::described).into());

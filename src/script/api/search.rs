@@ -10,7 +10,6 @@ use super::boundary::{count, from_point, from_points, maybe, number, size, to_po
 use crate::answer;
 use crate::boundary::{KnownBoundary, Lattice, Point};
 use crate::fault::{Fault, Result};
-use crate::run::Event;
 use crate::script::boundary::BoundaryHandle;
 use crate::script::convert::{Thrown, caught, to_map};
 use crate::script::host::TruthHandle;
@@ -156,29 +155,6 @@ pub mod search {
         Ok(places.iter().map(to_script).collect::<Result<_>>()?)
     }
 
-    /// The cost of the recorded points, in recording order, including those before a resume: `#{ point, verdict,
-    /// probes, starts, seconds, gpu_seconds, report, peak }`, including retries. `report` is what the engine reported
-    /// about its limits, `peak` the peak memory in bytes; both may be `()`. A search records
-    /// `spent: #{ probes, starts, seconds, gpu_seconds }` in the answers that it adds; without it, the values are taken
-    /// from the answer itself if possible.
-    ///
-    /// # Errors
-    ///
-    /// `limit` if a list cannot hold all points: about 285,000 over two axes.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let map = boundary(#{ input: [1, 100] }, #{});
-    /// map.record(#{ input: 50 }, #{ verdict: "ok", seconds: 2.0 });
-    /// assert(map.spent().len() == 1 && map.resumed() == 0);
-    /// ```
-    #[rhai_fn(return_raw, pure)]
-    pub fn spent(map: &mut BoundaryHandle) -> Caught<Array> {
-        map.check_listable()?;
-        Ok(map.spent().iter().map(to_script).collect::<Result<_>>()?)
-    }
-
     /// The expected value of probing a point, in lattice points: `#{ fits, fails, chance }`. `fits` is the volume
     /// proven to fit if it fits, `fails` the volume proven to fail if it fails, `chance` the probability that it fits,
     /// 0 to 1. These are estimates for choosing points; they prove nothing.
@@ -206,44 +182,8 @@ pub mod search {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn progress(context: NativeCallContext, map: &mut BoundaryHandle, probes: i64, coverage: f64) -> Caught<()> {
-        report_progress(&context, map, probes, coverage, None)
-    }
-
-    /// Reports progress with an estimate of the remaining seconds, or `()`.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let map = boundary(#{ input: [0, 100] }, #{});
-    /// map.record(#{ input: 50 }, "ok");
-    /// map.progress(1, 0.95, 12.5);
-    /// ```
-    #[rhai_fn(name = "progress", return_raw, pure)]
-    pub fn progress_with(
-        context: NativeCallContext,
-        map: &mut BoundaryHandle,
-        probes: i64,
-        coverage: f64,
-        seconds_left: Dynamic,
-    ) -> Caught<()> {
-        report_progress(&context, map, probes, coverage, seconds_left.as_float().ok())
-    }
-
-    /// The estimated total number of probes until `coverage` is reached, after `probes` probes, if the open volume
-    /// keeps shrinking as it does for smooth boundaries. `()` while too little is known.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let map = boundary(#{ input: [0, 100] }, #{});
-    /// assert(map.expected(0, 0.95) == ());
-    /// map.record(#{ input: 100 }, "ok");
-    /// assert(map.expected(1, 0.95) == 1);
-    /// ```
-    #[rhai_fn(return_raw, pure)]
-    pub fn expected(map: &mut BoundaryHandle, probes: i64, coverage: f64) -> Caught<Dynamic> {
-        let expected = caught(map.lock().expected(size(probes, "expected")? as u64, coverage))?;
-        Ok(maybe(expected, |expected| count(expected.into()).into()))
+        let probes = size(probes, "progress")? as u64;
+        Ok(map.note_progress(&begin_call(&context), probes, coverage, None)?)
     }
 
     /// The points to probe so that the report can recommend them: `#{ point, along }` for each of at most four round
@@ -414,26 +354,6 @@ pub mod search {
     pub fn false_safe(truth: &mut TruthHandle, map: BoundaryHandle) -> Caught<i64> {
         Ok(count(caught(truth.0.false_safe(&map.lock()))?))
     }
-}
-
-fn report_progress(
-    context: &NativeCallContext,
-    map: &BoundaryHandle,
-    probes: i64,
-    coverage: f64,
-    seconds_left: Option<f64>,
-) -> Caught<()> {
-    let done = size(probes, "progress")? as u64;
-    let (expected, volume) = {
-        let map = map.lock();
-        (caught(map.expected(done, coverage))?, caught(map.volume())?)
-    };
-    Ok(begin_call(context).run.note(Event::Progress {
-        done,
-        expected,
-        resolved: 1.0 - volume.open as f64 / volume.total.max(1) as f64,
-        seconds_left,
-    })?)
 }
 
 /// Overrides `defaults` with `given`, checking names and types.

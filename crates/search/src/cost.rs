@@ -1,0 +1,223 @@
+//! The cost of probing an engine, measured during a search: seconds of a request by its tokens, seconds of a start, and
+//! the share of failures that kill the engine.
+
+use serde::Serialize;
+
+use crate::boundary::{Point, Verdict};
+
+/// The cost of a probe, or of several.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Spent {
+    /// Number of probes.
+    pub probes: i64,
+    /// Number of engine starts.
+    pub starts: i64,
+    /// Duration in seconds.
+    pub seconds: f64,
+    /// Duration times the number of GPUs.
+    pub gpu_seconds: f64,
+    /// The ids of the probes' answers in the journal, if they are known.
+    #[serde(skip)]
+    pub answers: Vec<u64>,
+}
+
+impl Spent {
+    /// Adds another cost.
+    pub fn add(&mut self, other: &Self) {
+        self.probes += other.probes;
+        self.starts += other.starts;
+        self.seconds += other.seconds;
+        self.gpu_seconds += other.gpu_seconds;
+        self.answers.extend(&other.answers);
+    }
+}
+
+/// The costs of a search so far, and the estimates that follow from them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Costs {
+    /// Totals.
+    pub total: Spent,
+    /// Failures after which the engine had to be started.
+    pub deaths: i64,
+    failures: i64,
+    /// Whether the last probe failed.
+    failed: bool,
+    /// Probes that needed no start and served their request, and their seconds.
+    served: i64,
+    serving: f64,
+    /// Sums over them, by which a request's seconds are fitted.
+    sums: Sums,
+    /// Probes that needed a start, and their seconds.
+    started: i64,
+    starting: f64,
+}
+
+/// Sums over requests: input and output are in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Sums {
+    input_squared: f64,
+    input_output: f64,
+    output_squared: f64,
+    seconds_input: f64,
+    seconds_output: f64,
+}
+
+/// The tokens of a point's requests: all inputs, and one output, because requests decode together.
+fn tokens(point: &Point) -> (f64, f64) {
+    let length = |axis: &str, default: f64| point.0.get(axis).map_or(default, |value| value.as_f64());
+    (length("input", 0.0) * length("concurrency", 1.0), length("output", 0.0))
+}
+
+impl Costs {
+    /// Adds the verdict and the cost of a point.
+    pub fn learn(&mut self, point: &Point, verdict: Verdict, spent: &Spent) {
+        self.total.add(spent);
+        if self.failed && spent.starts > 0 {
+            self.deaths += 1;
+        }
+        // The engine may be gone after any other verdict.
+        self.failed = !matches!(verdict, Verdict::Ok | Verdict::ShortOutput);
+        self.failures += i64::from(self.failed);
+        if spent.starts > 0 {
+            self.started += 1;
+            self.starting += spent.seconds;
+        } else if !self.failed {
+            let (input, output) = tokens(point);
+            self.served += 1;
+            self.serving += spent.seconds;
+            self.sums.input_squared += input * input;
+            self.sums.input_output += input * output;
+            self.sums.output_squared += output * output;
+            self.sums.seconds_input += spent.seconds * input;
+            self.sums.seconds_output += spent.seconds * output;
+        }
+    }
+
+    /// Whether a request was served without a start, so that its seconds are known.
+    #[must_use]
+    pub fn has_served(&self) -> bool {
+        self.served > 0
+    }
+
+    /// Mean seconds of a start; 0 if none was seen.
+    #[must_use]
+    pub fn start_seconds(&self) -> f64 {
+        if self.total.starts == 0 {
+            return 0.0;
+        }
+        let starting = self.starting - self.started as f64 * self.request_seconds();
+        starting.max(0.0) / self.total.starts as f64
+    }
+
+    /// Mean seconds of a request without a start; 0 if none was seen.
+    fn request_seconds(&self) -> f64 {
+        if self.served == 0 {
+            0.0
+        } else {
+            self.serving / self.served as f64
+        }
+    }
+
+    /// Estimated seconds of the request of a point: a least-squares fit of seconds per input token and per output token
+    /// to what was measured, or the mean if there are too few measurements or their lengths are too similar.
+    #[must_use]
+    pub fn seconds_of(&self, point: &Point) -> f64 {
+        let s = self.sums;
+        let determinant = s.input_squared * s.output_squared - s.input_output * s.input_output;
+        if self.served < 3 || determinant <= 1e-6 * s.input_squared * s.output_squared {
+            return self.request_seconds();
+        }
+        let per_input = (s.seconds_input * s.output_squared - s.seconds_output * s.input_output) / determinant;
+        let per_output = (s.seconds_output * s.input_squared - s.seconds_input * s.input_output) / determinant;
+        if per_input < 0.0 || per_output < 0.0 {
+            return self.request_seconds();
+        }
+        let (input, output) = tokens(point);
+        per_input * input + per_output * output
+    }
+
+    /// Expected seconds of probing a point that fits with probability `chance`: its request, and the start after a
+    /// failure that kills the engine.
+    #[must_use]
+    pub fn expected(&self, point: &Point, chance: f64) -> f64 {
+        let deadly = if self.failures == 0 {
+            0.0
+        } else {
+            self.deaths as f64 / self.failures as f64
+        };
+        self.seconds_of(point) + (1.0 - chance) * deadly * self.start_seconds()
+    }
+
+    /// Estimated seconds for `probes` more probes, if the same share of them kills the engine; `None` before the first
+    /// probe.
+    #[must_use]
+    pub fn seconds_left(&self, probes: i64) -> Option<f64> {
+        if self.total.probes == 0 {
+            return None;
+        }
+        let starts = if self.total.starts > 1 { self.deaths } else { 0 };
+        let requests = self.total.seconds - self.total.starts as f64 * self.start_seconds();
+        let seconds = requests + starts as f64 * self.start_seconds();
+        Some(probes.max(0) as f64 * seconds / self.total.probes as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn spent(starts: i64, seconds: f64) -> Spent {
+        Spent {
+            probes: 1,
+            starts,
+            seconds,
+            ..Spent::default()
+        }
+    }
+
+    fn point(input: i64, output: i64) -> Point {
+        Point::default().with("input", input).with("output", output)
+    }
+
+    #[test]
+    fn a_start_takes_what_its_probe_took_beyond_a_request() {
+        let mut costs = Costs::default();
+        costs.learn(&point(10, 1), Verdict::Oom, &spent(1, 62.0));
+        costs.learn(&point(5, 1), Verdict::Ok, &spent(1, 62.0));
+        costs.learn(&point(4, 1), Verdict::Ok, &spent(0, 2.0));
+        assert_eq!((costs.start_seconds(), costs.deaths), (60.0, 1));
+        assert_eq!(
+            costs.expected(&point(8, 1), 0.5),
+            32.0,
+            "half of the probes kill the engine"
+        );
+        assert_eq!(
+            costs.seconds_left(3),
+            Some(66.0),
+            "two of the three started the engine, one after a failure"
+        );
+    }
+
+    proptest! {
+        /// Requests whose time is linear in their tokens are predicted exactly.
+        #[test]
+        fn linear_times_are_found(
+            per_input in 1e-5_f64..0.01, per_output in 1e-4_f64..0.1,
+            lengths in prop::collection::vec((1_i64..100_000, 1_i64..4096), 3..20),
+            asked in (1_i64..100_000, 1_i64..4096),
+        ) {
+            let time = |(input, output): (i64, i64)| per_input * input as f64 + per_output * output as f64;
+            let mut costs = Costs::default();
+            for &(input, output) in &lengths {
+                costs.learn(&point(input, output), Verdict::Ok, &spent(0, time((input, output))));
+            }
+            let ratio = |(input, output): (i64, i64)| input as f64 / output as f64;
+            let apart = lengths.iter().any(|&one| ratio(one) > 1.5 * ratio(lengths[0]) || ratio(one) < ratio(lengths[0]) / 1.5);
+            prop_assume!(apart);
+            let found = costs.seconds_of(&point(asked.0, asked.1));
+            let mean = costs.request_seconds();
+            prop_assert!((found - time(asked)).abs() <= 1e-4 * time(asked) || found == mean, "{found} {}", time(asked));
+        }
+    }
+}

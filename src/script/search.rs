@@ -1,0 +1,325 @@
+//! The state of a search between two probes: what was probed and what it cost, what is in flight, what is known of the
+//! engine, and why the search ended. `std/search/steps` decides; this keeps count.
+
+use std::collections::VecDeque;
+
+use rhai::{Dynamic, FnPtr, ImmutableString, Map};
+use serde_json::Value;
+
+use super::boundary::BoundaryHandle;
+use super::{Caught, Host, from_script, to_script};
+use crate::boundary::{Class, Point, Verdict};
+use crate::cost::{Costs, Spent};
+use crate::fault::{Fault, Result};
+use crate::run::PointAnswer;
+
+/// The estimated number of probes left is the median of this many estimates: a single answer may open a large region
+/// for a moment.
+const ESTIMATES: usize = 5;
+
+/// A search, as scripts pass it from step to step.
+#[derive(Clone)]
+pub(super) struct Search {
+    /// The boundary that is searched.
+    pub(super) map: BoundaryHandle,
+    /// Probes a point, and returns its answer.
+    pub(super) probe: FnPtr,
+    /// The options, checked.
+    pub(super) options: Map,
+    /// Why the search ended; empty while it is running.
+    pub(super) stopped: ImmutableString,
+    /// The probes so far and what they cost, including those before a resume.
+    pub(super) costs: Costs,
+    /// The engine after the last probe.
+    pub(super) engine: EngineAfterProbe,
+    /// Probes whose answer is awaited, or that will be repeated.
+    pub(super) in_flight: Vec<Probe>,
+    /// The probe whose answer was counted last, until it is repeated or recorded.
+    answered: Option<Probe>,
+    /// Probes with an inconclusive answer that will be repeated first.
+    repeats: VecDeque<Point>,
+    /// Points that an earlier execution had sent but not recorded when it was killed. They are probed first.
+    pub(super) unrecorded: VecDeque<Point>,
+    /// The limit that was predicted or verified.
+    pub(super) limit: LimitOfSearch,
+    /// Points that the strategy planned: corners, a grid, places to verify.
+    pub(super) planned: Vec<Point>,
+    /// Number of points that the rule for the next point chose.
+    pub(super) chosen: i64,
+    /// Points in a row without a usable answer.
+    pub(super) unanswered: i64,
+    /// Roughly how many probes verifying takes, if something is being verified.
+    pub(super) left: Option<i64>,
+    /// The last few estimates of how many probes the coverage takes in all.
+    estimates: VecDeque<i64>,
+}
+
+/// The engine after the last probe.
+#[derive(Clone)]
+pub(super) struct EngineAfterProbe {
+    /// The point that was probed.
+    pub(super) at: Option<Point>,
+    /// Whether the next probe has to start the engine.
+    pub(super) down: bool,
+    /// The newest report of its bounds, as scripts see it; `()` if there is none.
+    pub(super) report: Dynamic,
+    /// Memory peaks of fitting points, for a memory model.
+    pub(super) peaks: Peaks,
+}
+
+/// Memory peaks of fitting points.
+#[derive(Clone, Default)]
+pub(super) struct Peaks {
+    /// Each as `#{ point, peak, at_most }`. A peak that is not a new maximum only says that the point needed no more
+    /// than that, because engines do not return memory.
+    pub(super) samples: Vec<Dynamic>,
+    highest: f64,
+}
+
+/// The limit that a search predicted or verified, as its result has it. Each is `()` if there is none.
+#[derive(Clone, Default)]
+pub(super) struct LimitOfSearch {
+    pub(super) predicted: Dynamic,
+    pub(super) verified: Dynamic,
+    /// Why verifying a fitted limit was given up.
+    pub(super) not_verified: Dynamic,
+    /// The longest request that the server stated when its report was verified.
+    pub(super) stated: Dynamic,
+}
+
+/// A point that is being probed.
+#[derive(Clone)]
+pub(super) struct Probe {
+    pub(super) point: Point,
+    /// Whether its answer was known: the probe shows whether it holds.
+    known: bool,
+    /// How many probes were in flight when it was sent. They share the time that passes.
+    among: usize,
+    /// The cost of its answers so far.
+    spent: Spent,
+}
+
+impl Search {
+    /// A search that has not probed anything yet. Answers that the boundary holds from before a resume count as its own.
+    pub(super) fn new(host: &Host, map: BoundaryHandle, probe: FnPtr, options: Map) -> Result<Self> {
+        let lattice = map.lock().lattice().clone();
+        let unrecorded = host.run.unrecorded();
+        let mut search = Self {
+            unrecorded: unrecorded.iter().filter_map(|point| lattice.own(point)).collect(),
+            map,
+            probe,
+            options,
+            stopped: ImmutableString::new(),
+            costs: Costs::default(),
+            engine: EngineAfterProbe {
+                at: None,
+                down: true,
+                report: Dynamic::UNIT,
+                peaks: Peaks::default(),
+            },
+            in_flight: Vec::new(),
+            answered: None,
+            repeats: VecDeque::new(),
+            limit: LimitOfSearch::default(),
+            planned: Vec::new(),
+            chosen: 0,
+            unanswered: 0,
+            left: None,
+            estimates: VecDeque::new(),
+        };
+        let spent = search.map.spent().clone();
+        for row in spent {
+            let point: Point = serde_json::from_value(row.point.value()).map_err(Fault::internal)?;
+            search.costs.learn(&point, row.verdict, &row.spent);
+            search.engine.peaks.learn(&point, row.verdict, row.peak)?;
+            if let Some(report) = &row.report {
+                search.engine.report = to_script(report)?;
+            }
+            search.engine.at = Some(point);
+        }
+        Ok(search)
+    }
+
+    fn option(&self, name: &str) -> Result<&Dynamic> {
+        (self.options.get(name)).ok_or_else(|| Fault::usage(format!("the search has no option `{name}`")))
+    }
+
+    fn int_option(&self, name: &str) -> Result<i64> {
+        let value = self.option(name)?;
+        (value.as_int()).map_err(|kind| Fault::usage(format!("option `{name}` is a whole number, not a {kind}")))
+    }
+
+    fn coverage(&self) -> Result<f64> {
+        let value = self.option("coverage")?;
+        (value.as_float().or_else(|_| value.as_int().map(|whole| whole as f64)))
+            .map_err(|kind| Fault::usage(format!("option `coverage` is a number, not a {kind}")))
+    }
+
+    /// The next probe to repeat.
+    pub(super) fn next_repeat(&mut self) -> Option<Point> {
+        self.repeats.pop_front()
+    }
+
+    /// Notes that a point is being probed. If its answer is recorded or follows from others, it is asked again.
+    pub(super) fn send(&mut self, host: &Host, point: Point) -> Result<()> {
+        let known = {
+            let map = self.map.lock();
+            map.recorded(&point)? || map.classify(&point)? != Class::Unknown
+        };
+        if known {
+            self.map.forget(host, &point);
+        }
+        self.add_in_flight(point, known)
+    }
+
+    /// Sends the next point that an earlier execution had sent but not recorded: its answer may be in the journal.
+    pub(super) fn send_unrecorded(&mut self) -> Result<Option<Point>> {
+        let Some(point) = self.unrecorded.pop_front() else {
+            return Ok(None);
+        };
+        self.add_in_flight(point.clone(), false)?;
+        Ok(Some(point))
+    }
+
+    fn add_in_flight(&mut self, point: Point, known: bool) -> Result<()> {
+        self.map.lock().ask(&point)?;
+        self.in_flight.push(Probe {
+            point,
+            known,
+            among: self.in_flight.len() + 1,
+            spent: Spent::default(),
+        });
+        Ok(())
+    }
+
+    /// Counts the cost of an answer and what it says of the engine. Returns whether the probe may be repeated: the
+    /// answer is inconclusive, and not all retries were made.
+    pub(super) fn count(&mut self, point: &Point, answer: &Value, took: f64) -> Result<bool> {
+        let retries = self.int_option("retries")?;
+        let at = self.in_flight.iter().position(|probe| probe.point == *point);
+        let at = at.ok_or_else(|| Fault::usage(format!("{point} is not being probed")))?;
+        let answer = PointAnswer::read_probe(answer, took)?;
+        let verdict = answer.judged.verdict;
+        let mut probe = self.in_flight.remove(at);
+        let mut spent = answer.spent.clone();
+        spent.seconds /= probe.among as f64;
+        probe.spent.add(&spent);
+        let again = answer.is_inconclusive() && probe.spent.probes <= retries;
+        self.answered = Some(probe);
+        self.costs.learn(point, verdict, &spent);
+        self.engine.at = Some(point.clone());
+        self.engine.down = answer.is_engine_down(self.engine.down);
+        if let Some(report) = &answer.judged.report {
+            self.engine.report = to_script(report)?;
+        }
+        let peak = answer.peak.map(|bytes| bytes as f64);
+        self.engine.peaks.learn(point, verdict, peak)?;
+        Ok(again)
+    }
+
+    /// Repeats the probe whose answer was counted last.
+    pub(super) fn repeat(&mut self) -> Result<()> {
+        let probe = self.answered()?;
+        self.repeats.push_back(probe.point.clone());
+        self.in_flight.push(probe);
+        Ok(())
+    }
+
+    /// Records the answer that was counted last, and reports the progress.
+    pub(super) fn record(&mut self, host: &Host, answer: Dynamic) -> Caught<()> {
+        let probe = self.answered()?;
+        let mut answer = match answer.try_cast_result::<Map>() {
+            Ok(map) => map,
+            Err(verdict) => Map::from([("verdict".into(), verdict)]),
+        };
+        let mut spent: Map = to_script(&probe.spent)?.cast();
+        let ids = probe.spent.answers.iter().map(|&id| Dynamic::from(id as i64));
+        spent.insert("answers".into(), ids.collect::<rhai::Array>().into());
+        answer.insert("spent".into(), spent.into());
+        let mut value = from_script(&answer.clone().into())?;
+        if PointAnswer::read(&value)?.ended_server() {
+            answer.insert("crash".into(), self.option("crash")?.clone());
+            value = from_script(&answer.into())?;
+            self.stopped = "server".into();
+        }
+        let open = self.open()?;
+        self.map.record(host, probe.point, value)?;
+        self.note_progress(host)?;
+        if !probe.known {
+            let settled = self.open()? < open;
+            self.unanswered = if settled { 0 } else { self.unanswered + 1 };
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self) -> Result<Probe> {
+        (self.answered.take()).ok_or_else(|| Fault::usage("no answer was counted that could be recorded or repeated"))
+    }
+
+    fn open(&self) -> Result<u128> {
+        Ok(self.map.lock().volume()?.open)
+    }
+
+    fn note_progress(&mut self, host: &Host) -> Result<()> {
+        let seconds_left = self.probes_left()?.and_then(|left| self.costs.seconds_left(left));
+        let probes = self.costs.total.probes.max(0).cast_unsigned();
+        self.map.note_progress(host, probes, self.coverage()?, seconds_left)
+    }
+
+    /// Estimated number of probes left, including the final confirmation; `None` while too little is known.
+    fn probes_left(&mut self) -> Result<Option<i64>> {
+        if self.left.is_some() {
+            return Ok(self.left);
+        }
+        let (probes, confirm) = (self.costs.total.probes, self.int_option("confirm")?);
+        let map = self.map.lock();
+        let Some(expected) = map.expected(probes.max(0).cast_unsigned(), self.coverage()?)? else {
+            return Ok(None);
+        };
+        let expected = expected.cast_signed();
+        if expected == probes {
+            let confirm = usize::try_from(confirm).unwrap_or(0);
+            return Ok(Some(map.verification_points(confirm)?.len() as i64));
+        }
+        drop(map);
+        self.estimates.push_back(expected);
+        if self.estimates.len() > ESTIMATES {
+            self.estimates.pop_front();
+        }
+        let mut sorted = Vec::from(self.estimates.clone());
+        sorted.sort_unstable();
+        Ok(Some((sorted[sorted.len() / 2] - probes).max(1) + confirm))
+    }
+
+    /// Number of points of earlier executions that the strategy did not plan: the rule for the next point chose them.
+    pub(super) fn chosen_before_resume(&self) -> i64 {
+        let mut passed = self.planned.clone();
+        let map = self.map.lock();
+        let mut chosen = 0;
+        for (point, _) in map.records().take(self.map.0.resumed) {
+            if !passed.contains(&point) {
+                chosen += 1;
+                passed.push(point);
+            }
+        }
+        chosen
+    }
+}
+
+impl Peaks {
+    /// Adds the peak of one more answer. After a failure, which ends most engines, the maximum starts again.
+    fn learn(&mut self, point: &Point, verdict: Verdict, peak: Option<f64>) -> Result<()> {
+        if verdict != Verdict::Ok {
+            self.highest = 0.0;
+        } else if let Some(peak) = peak {
+            let sample = Map::from([
+                ("point".into(), to_script(point)?),
+                ("peak".into(), peak.into()),
+                ("at_most".into(), (peak <= self.highest).into()),
+            ]);
+            self.samples.push(sample.into());
+            self.highest = self.highest.max(peak);
+        }
+        Ok(())
+    }
+}
