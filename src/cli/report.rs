@@ -105,16 +105,17 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     Ok(0)
 }
 
-/// Writes the page of a run into its folder and returns its path.
+/// Writes the page of a run into its folder and returns its path and its headline.
 ///
 /// # Errors
 ///
 /// `io` and `missing` if the folder cannot be read or the page cannot be written.
-pub(super) fn write_run_page(folder: &Path) -> Result<PathBuf> {
+pub(super) fn write_run_page(folder: &Path) -> Result<(PathBuf, String)> {
     let (documents, together) = sections::documents(&[folder.to_owned()])?;
     let page = html::page(&documents, &together)?;
     Folder::open(folder)?.replace(Path::new(PAGE), |file| file.write_all(page.as_bytes()))?;
-    Ok(folder.join(PAGE))
+    let headline = documents.into_iter().map(|document| document.headline).next();
+    Ok((folder.join(PAGE), headline.unwrap_or_default()))
 }
 
 /// The path of a run's page, if it exists.

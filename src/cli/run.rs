@@ -365,7 +365,7 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
     }
     let concluded = conclude(args, ended, &live, host, program);
     if !program.signals.superseded() {
-        write_page(&host.run, program);
+        write_page(&host.run, &live, program);
     }
     if let (Some(out), Some(folder)) = (&args.out, host.run.folder())
         && out != folder
@@ -627,13 +627,18 @@ fn resume_hint(args: &Args, host: &Host, interrupted: bool) -> Option<String> {
     Some(resume_command(&script, folder, &host.settings.set, &flags))
 }
 
-/// Writes the run's page. A failure does not fail the run.
-fn write_page(run: &Run, program: &Program) {
+/// Writes the run's page. Repeats the headline if its answer may be out of sight. A failure does not fail the run.
+fn write_page(run: &Run, live: &Live, program: &Program) {
     let Some(folder) = run.folder() else { return };
     // A panic while drawing must not change how the run ended. It is printed where it happens.
     let made = std::panic::catch_unwind(|| report::write_run_page(folder));
     match made.unwrap_or_else(|_| Err(Fault::internal("a fault of ours"))) {
-        Ok(page) => program.note(format!("report: {}", page.display())),
+        Ok((page, headline)) => {
+            program.note(format!("report: {}", page.display()));
+            if live.has_scrolled() || program.terminal.has_scrolled() {
+                program.note(program.terminal.wrapped(&headline));
+            }
+        }
         Err(fault) => program.note(format!("warning: the run has no report: {}", fault.message)),
     }
 }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdin, stdout};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use console::{AnsiCodeIterator, Style, measure_text_width};
@@ -62,6 +62,8 @@ pub struct Terminal {
     /// True if the width is known, from the user or from a terminal. A terminal would break long lines within words.
     wraps: bool,
     closed: AtomicBool,
+    /// Lines printed to standard output.
+    printed: AtomicUsize,
 }
 
 impl Terminal {
@@ -100,7 +102,13 @@ impl Terminal {
                 (None, given) => given.and_then(|columns| columns.parse().ok()).unwrap_or(WIDTH),
             },
             closed: AtomicBool::new(false),
+            printed: AtomicUsize::new(0),
         }
+    }
+
+    /// Whether what was printed to standard output fills its terminal, so that its beginning may be out of sight.
+    pub fn has_scrolled(&self) -> bool {
+        (self.height).is_some_and(|rows| self.printed.load(Ordering::Relaxed) >= rows)
     }
 
     /// Prints a result and a line end. If the reader has gone (`| head`), the rest is dropped without an error.
@@ -109,6 +117,7 @@ impl Terminal {
             return Ok(());
         }
         let text = shown(text, self.colour);
+        self.printed.fetch_add(text.lines().count(), Ordering::Relaxed);
         let mut out = stdout().lock();
         match writeln!(out, "{text}").and_then(|()| out.flush()) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {

@@ -70,7 +70,7 @@ impl Run {
     }
 
     /// Writes rows as `tables/NAME.csv` and `tables/NAME.json`, each atomically replacing the table of that name.
-    /// Returns the CSV file; `None` if the run has no folder.
+    /// The rows of a simulated run say so in a last column. Returns the CSV file; `None` if the run has no folder.
     ///
     /// # Errors
     ///
@@ -87,7 +87,12 @@ impl Run {
             return Ok(None);
         };
         let file = |extension: &str| Path::new("tables").join(format!("{name}.{extension}"));
-        let table = csv::write(columns, rows);
+        let mut rows = rows.to_vec();
+        if self.simulated() {
+            let mark = |row: &mut Map<String, Value>| drop(row.insert("simulated".to_owned(), true.into()));
+            rows.iter_mut().for_each(mark);
+        }
+        let table = csv::write(columns, &rows);
         // JSON repeats the column names in each row, so it is about three times as long.
         disk.claim(2 * NAME + 4 * table.len(), 0)?;
         folder.replace_json(&file("json"), &rows)?;

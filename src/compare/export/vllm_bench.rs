@@ -36,6 +36,8 @@ pub struct VllmBench {
     pub arrivals: Traffic,
     /// Maximum number of concurrent requests.
     pub max_concurrency: Option<u64>,
+    /// Whether the engine was simulated: then the document says so, in a key that vLLM does not have.
+    pub simulated: bool,
 }
 
 /// The arrival process, in vLLM's terms.
@@ -105,6 +107,9 @@ impl VllmBench {
             "max_concurrent_requests": figures.max_concurrent_requests,
             "rtfx": null,
         });
+        if self.simulated {
+            document["simulated"] = true.into();
+        }
         let stats = figures.clone();
         let load = LoadAnswer {
             stats,

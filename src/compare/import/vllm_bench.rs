@@ -39,6 +39,8 @@ pub(super) fn read(run: &Node) -> Result<ComparisonInput, String> {
         model: run.text("model_id"),
         engine: Some(run.text("backend").unwrap_or_else(|| "vllm".to_owned())),
         cases: vec![case],
+        // Written by our own program.
+        simulated: run.at("simulated").0 == true,
         ..ComparisonInput::default()
     };
     if !run.at("avg_latency").is_null() {
@@ -165,6 +167,7 @@ pub(super) fn read_sweep(file: &Node) -> Result<ComparisonInput, String> {
         engine: Some(engine.unwrap_or_else(|| "vllm".to_owned())),
         cases: cases.collect(),
         notes: notes.into_iter().collect(),
+        simulated: runs.iter().any(|run| run.at("simulated").0 == true),
         ..ComparisonInput::default()
     })
 }

@@ -96,6 +96,7 @@ fn write_bench(engine: &Engine, session: &Session, repeat: &Repeat, figures: &Lo
             .arrivals
             .max_concurrency()
             .or(session.options.max_concurrency),
+        simulated: engine.context.run.simulated(),
     };
     let document = bench.document(&repeat.records, &settings(session, repeat), figures);
     let name = format!("{}.json", file_stem(session.number, repeat.number));

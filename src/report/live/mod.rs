@@ -112,6 +112,11 @@ impl Live {
         self.lock().simulation_noted
     }
 
+    /// Whether what was printed fills the terminal, so that its beginning may be out of sight.
+    pub fn has_scrolled(&self) -> bool {
+        self.lock().terminal.has_scrolled()
+    }
+
     /// Returns true if this value was shown as a report, breakdown, experiment or text of the script.
     pub fn has_shown(&self, value: &Value) -> bool {
         self.lock().reported.contains(&value.to_string())

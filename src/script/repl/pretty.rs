@@ -22,12 +22,19 @@ pub struct Line {
     pub is_whole: bool,
 }
 
-/// Keys that come first in a line.
-const FIRST: [&str; 7] = [
+/// Keys that come first in a line: those of a probe's answer, of a load's and of an error.
+const FIRST: [&str; 14] = [
     "verdict",
     "cause",
-    "stopped",
     "message",
+    "output_throughput",
+    "ttft_ms",
+    "tpot_ms",
+    "e2el_ms",
+    "peak",
+    "stopped",
+    "completed",
+    "failed",
     "input",
     "output",
     "concurrency",
@@ -62,6 +69,7 @@ pub(super) fn line(engine: &Engine, value: &Dynamic, width: usize) -> Line {
         // Few digits are enough here; the whole value has all of them.
         Ok(number) if number.abs() >= 100.0 => Some(format!("{number:.1}")),
         Ok(number) if number.abs() >= 0.1 => Some(format!("{number:.3}")),
+        _ if value.is_map() => percentiles(value).or_else(|| one_line(engine, value, PART, 0)),
         _ => one_line(engine, value, PART, 0),
     };
     let text = opened(value, |[open, close], count, entries| {
@@ -95,6 +103,18 @@ pub(super) fn line(engine: &Engine, value: &Dynamic, width: usize) -> Line {
         text: text.unwrap_or_else(|| brief(engine, value, width)),
         is_whole: false,
     }
+}
+
+/// Median and 95th percentile of a latency's statistics, as `12.3 (p95 20.0)`; `None` for other values.
+fn percentiles(value: &Dynamic) -> Option<String> {
+    let map = value.read_lock::<Map>()?;
+    let number = |key: &str| map.get(key)?.as_float().ok();
+    let short = |number: f64| match number {
+        10.0.. => format!("{number:.1}"),
+        _ => format!("{number:.2}"),
+    };
+    let p95 = number("p95").map(|p95| format!(" (p95 {})", short(p95)));
+    Some(format!("{}{}", short(number("median")?), p95.unwrap_or_default()))
 }
 
 /// The whole value, on several lines if it is long.
@@ -229,7 +249,7 @@ mod tests {
         );
         let answer = "let log = []; log.pad(100, \"a line of the log\");
                       #{ cause: (), evidence: #{ log: log }, input: 512, peak: 1.5, verdict: \"ok\", z: log }";
-        let text = "#{ verdict: \"ok\", input: 512, peak: 1.500, … 3 more }";
+        let text = "#{ verdict: \"ok\", peak: 1.500, input: 512, … 3 more }";
         assert_eq!(
             shown(answer),
             Line {
@@ -237,6 +257,9 @@ mod tests {
                 is_whole: false
             }
         );
+        let load = "#{ ttft_ms: #{ n: 60, median: 12.34567, p95: 20.0, std: 1.0 }, itls: [1, 2, 3], output_throughput: 900.0 }";
+        let text = "#{ output_throughput: 900.0, ttft_ms: 12.3 (p95 20.0), … 1 more }";
+        assert_eq!(line(&engine, &engine.eval::<Dynamic>(load).unwrap(), 72).text, text);
         let list = shown("let a = []; a.pad(1000, 1234567); a");
         assert!(
             list.text.ends_with(" more]") && list.text.chars().count() <= 60,
