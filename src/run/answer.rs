@@ -1,9 +1,10 @@
 //! Answers in the journal: of finished operations, and of points as the script recorded them.
 
+use profiler_search::names;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{OperationKind, ProbeAnswer};
+use super::ProbeAnswer;
 use crate::boundary::{Answer, Cause, Effect, Verdict};
 use crate::cost::Spent;
 use crate::fault::Result;
@@ -31,6 +32,36 @@ pub enum Operation {
     /// Memory was estimated.
     Estimate(Value),
 }
+
+/// The kind of an operation of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationKind {
+    /// A point is tested.
+    Probe,
+    /// A load runs.
+    Load,
+    /// Settings are compared, or a program runs in the engine's container.
+    Experiment,
+    /// A job of a fleet.
+    Job,
+    /// Another tool's results are read.
+    Results,
+    /// A file is read.
+    File,
+    /// Memory is estimated.
+    Estimate,
+}
+
+names!(OperationKind {
+    Probe "probe",
+    Load "load",
+    Experiment "experiment",
+    Job "job",
+    Results "results",
+    File "file",
+    Estimate "estimate",
+});
 
 impl Operation {
     /// The kind in [`super::Event::Began`], and in the journal.

@@ -7,7 +7,7 @@ use profiler_search::names;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::answer::{Operation, PointAnswer};
+use super::answer::{Operation, OperationKind, PointAnswer};
 use super::asked::AskedServer;
 use crate::boundary::{Cause, Moves, Point, Verdict};
 use crate::warning::Warning;
@@ -239,36 +239,6 @@ pub enum RunStatus {
 }
 
 names!(RunStatus { Running "running", Done "done", Failed "failed", Interrupted "interrupted", });
-
-/// The kind of an operation of the journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OperationKind {
-    /// A point is tested.
-    Probe,
-    /// A load runs.
-    Load,
-    /// Settings are compared, or a program runs in the engine's container.
-    Experiment,
-    /// A job of a fleet.
-    Job,
-    /// Another tool's results are read.
-    Results,
-    /// A file is read.
-    File,
-    /// Memory is estimated.
-    Estimate,
-}
-
-names!(OperationKind {
-    Probe "probe",
-    Load "load",
-    Experiment "experiment",
-    Job "job",
-    Results "results",
-    File "file",
-    Estimate "estimate",
-});
 
 /// What an engine is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -28,10 +28,10 @@ mod sessions;
 mod start;
 mod writer;
 
-pub use answer::{Operation, PointAnswer};
+pub use answer::{Operation, OperationKind, PointAnswer};
 pub use asked::AskedServer;
 pub use disk::{BoundedFile, WrittenFile};
-pub use event::{EnginePhase, Event, OperationKind, RunStatus, Totals, engine_number, for_engine};
+pub use event::{EnginePhase, Event, RunStatus, Totals, engine_number, for_engine};
 pub use folder::Folder;
 pub(crate) use folder::read_line;
 pub use jobs::JobFolder;

@@ -10,8 +10,9 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::answer::Operation;
+use super::answer::OperationKind;
+use super::event::RunStatus;
 use super::event::Totals;
-use super::event::{OperationKind, RunStatus};
 use super::folder::{Folder, not_a_run, not_found};
 use super::journal::{self, ExperimentDepth, JOURNAL, RecordedPoint};
 use super::manifest::{FOLDER_SCHEMA, MANIFEST, Manifest, Script};
