@@ -2,6 +2,8 @@
 //! where the largest undecided region is.
 
 use super::super::axis::Axis;
+use super::super::lattice::cell_along;
+use super::super::version_space::Agreement;
 use super::super::{Boundary, Point};
 use super::place::{NARROW, Place, PlaceKind, axis_of};
 use super::prediction::LimitPrediction;
@@ -14,6 +16,12 @@ const RELATIVE: f64 = 8.0;
 
 /// Between the places, limits that agree with all answers may differ by this share of the value.
 const DIFFER: f64 = 0.15;
+
+/// Families that agree with all answers may differ by this share of the value.
+const RIVALS_DIFFER: f64 = 0.1;
+
+/// Families are told apart only up to this many probes for each axis: with two axes, and with more.
+const RIVALS_BY_AXIS: [usize; 2] = [15, 18];
 
 /// The chances whose distance says how much the limits differ there.
 const DISAGREE: [f64; 2] = [0.75, 0.25];
@@ -67,7 +75,10 @@ impl Boundary {
     ///
     /// `limit` if the boundary is too large to compute its volume.
     pub fn verify_fitted(&self, workload: Option<&Point>) -> Checked<Option<(VerificationStep, usize)>> {
-        if self.predicted()?.is_empty() {
+        let agreement = self
+            .hypotheses()?
+            .map_or(Agreement::None, |hypotheses| hypotheses.agreement);
+        if !matches!(agreement, Agreement::Exact | Agreement::Nearly) || self.predicted()?.is_empty() {
             return Ok(None);
         }
         let chance = |point: &Point| self.expected_chance(point);
@@ -99,6 +110,9 @@ impl Boundary {
         }
         if next.is_none() {
             next = prediction.most_unsure()?;
+        }
+        if next.is_none() {
+            next = prediction.rivalled()?;
         }
         if next.is_none() {
             let enough = WORTH * (self.volume()?.fits as f64).max(1.0);
@@ -250,6 +264,46 @@ impl<E: From<Error>> LimitPrediction<'_, E> {
             }
         }
         Ok(most)
+    }
+
+    /// A point that tells families apart which agree with all answers, where they differ most relative to its value;
+    /// `None` if they hardly differ.
+    fn rivalled(&self) -> Result<Option<Point>, E> {
+        let Some(hypotheses) = self.map.hypotheses()? else {
+            return Ok(None);
+        };
+        let axes = self.map.free_axes().len();
+        if self.map.records().len() >= RIVALS_BY_AXIS[usize::from(axes > 2)] * axes {
+            return Ok(None);
+        }
+        let mut widest = RIVALS_DIFFER;
+        let mut next = None;
+        for place in self.crossings()? {
+            for along in self.map.lattice.free() {
+                let axis = &self.map.lattice.axes()[along];
+                let line = self.map.line(&place, axis)?;
+                let (_, mut from) = self.map.lattice.cells(&place.point)?;
+                let mut to = from.clone();
+                (from[along], to[along]) = (0, axis.last());
+                let (least, most) = hypotheses.rivals(&from, &to);
+                let value =
+                    |share: f64| axis.at(&self.map.lattice.point(&cell_along(&from, &to, share.clamp(0.0, 1.0))));
+                let (easy, hard) = (
+                    axis.difficulty(value(least)).max(line.low),
+                    axis.difficulty(value(most)).min(line.high),
+                );
+                let apart = (hard - easy) / axis.at(&place.point).abs().max((line.hard - line.easy) / NARROW);
+                if apart <= widest {
+                    continue;
+                }
+                let point = between(axis, &place.point, &line, f64::midpoint(easy, hard));
+                if self.map.can_be_asked(&point)? && !self.map.is_followed(&point, along)? {
+                    widest = apart;
+                    next = Some(point);
+                }
+            }
+        }
+        Ok(next)
     }
 
     /// A point on the line between the places on which the limits differ most, relative to its value; `None` if they

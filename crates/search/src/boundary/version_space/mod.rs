@@ -7,9 +7,11 @@
 //! beyond which less fits. A family's share of the votes depends on how well it predicted the answers, which favours
 //! simple ones.
 
+mod classifier;
 mod fitting;
 mod limits;
 mod linear_program;
+mod mechanisms;
 mod sampling;
 mod steps;
 
@@ -18,7 +20,9 @@ use std::borrow::Cow;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
-use self::limits::{Frame, Segment, WeightMatrix, add_products, terms};
+use self::classifier::classifiers;
+use self::limits::{Counting, Frame, Segment, WeightMatrix, add_products};
+use self::mechanisms::Loads;
 use self::sampling::{Hypothesis, sample_hypotheses};
 use super::lattice::{Cell, Lattice, step_along};
 
@@ -31,6 +35,20 @@ pub(super) type HypothesisSet = u128;
 
 /// Bisection steps for the reach of a limit over blocks: finer than a cell of any axis.
 const HALVINGS: usize = 24;
+
+/// How well the hypotheses agree with everything proven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Agreement {
+    /// Some family agrees with every cell.
+    Exact,
+    /// Some family violates cells by so little that it is kept: a smooth limit is nearly right where the true one counts
+    /// blocks of a size not yet known.
+    Nearly,
+    /// No family agrees.
+    None,
+    /// No family agrees, and the hypotheses are classifiers.
+    Classified,
+}
 
 /// Limits that agree with everything proven.
 #[derive(Clone, Debug)]
@@ -45,16 +63,14 @@ pub(super) struct VersionSpace {
     frames: Vec<Frame>,
     hypotheses: Vec<Hypothesis>,
     weight_matrix: WeightMatrix,
-    /// Whether some family agrees with every cell. Families that violate cells by less than 0.05 % of the limit are
-    /// kept, too: a smooth limit is nearly right where the true one counts blocks of a size not yet known.
-    pub(super) exact: bool,
+    pub(super) agreement: Agreement,
 }
 
 impl VersionSpace {
     /// Limits that admit the cells of `fits` and reject those of `fails`. `None` if there are none, if a side is empty,
-    /// or with a single free axis, where limits cannot do better than bisection. Deterministic. Set `in_blocks` to
+    /// or with a single free axis, where limits cannot do better than bisection. Deterministic. Set `whole` to
     /// false for a subset of the proven cells, which is too small to detect block sizes.
-    pub(super) fn new(lattice: &Lattice, fits: &[Cell], fails: &[Cell], in_blocks: bool) -> Option<Self> {
+    pub(super) fn new(lattice: &Lattice, fits: &[Cell], fails: &[Cell], whole: bool) -> Option<Self> {
         let (free, axes) = (lattice.free(), lattice.axes().len());
         if fits.is_empty() || fails.is_empty() || free.len() < 2 {
             return None;
@@ -64,13 +80,18 @@ impl VersionSpace {
             sampled.map(|cell| select_axes(cell, &free).into_owned()).collect()
         };
         let mut random = ChaCha8Rng::seed_from_u64(0);
-        let (frames, mut hypotheses, exact) = sample_hypotheses(
-            &Frame::new(lattice.axes()),
-            &sampled(fits),
-            &sampled(fails),
-            in_blocks,
-            &mut random,
-        );
+        let (fits, fails, frame) = (sampled(fits), sampled(fails), Frame::new(lattice.axes()));
+        let loads = Loads::new(lattice.axes()).filter(|_| whole);
+        let (mut frames, mut hypotheses, mut agreement) =
+            sample_hypotheses(&frame, loads, &fits, &fails, whole, &mut random);
+        if whole && agreement == Agreement::None {
+            let logarithms = frame.by(Counting::Logarithms);
+            let drawn = classifiers(&logarithms, frames.len(), &fits, &fails, &mut random);
+            if !drawn.is_empty() {
+                (hypotheses, agreement) = (drawn, Agreement::Classified);
+                frames.push(logarithms);
+            }
+        }
         hypotheses.truncate(MAX_HYPOTHESES);
         let all: f64 = hypotheses.iter().map(|hypothesis| hypothesis.weight).sum();
         hypotheses.iter_mut().for_each(|hypothesis| hypothesis.weight /= all);
@@ -81,7 +102,7 @@ impl VersionSpace {
             weight_matrix: WeightMatrix::new(hypotheses.iter().map(|hypothesis| &hypothesis.shape), &frames[0]),
             frames,
             hypotheses,
-            exact,
+            agreement,
         })
     }
 
@@ -121,13 +142,12 @@ impl VersionSpace {
     /// apart. Only the cell itself if no limit agrees exactly: approximate limits would propose the same block again
     /// and again, cell by cell.
     pub(super) fn block_ends(&self, cell: Cell) -> Vec<Cell> {
-        if !self.exact {
+        if self.agreement != Agreement::Exact {
             return vec![cell];
         }
         let free_part = self.free_part(&cell);
-        let block_ends = self.frames[1..]
-            .iter()
-            .map(|frame| frame.block_ends(&free_part, &self.last));
+        let rounded = self.frames[1..].iter().filter(|frame| frame.has_coordinates());
+        let block_ends = rounded.map(|frame| frame.block_ends(&free_part, &self.last));
         let mut cells: Vec<Cell> = block_ends
             .map(|block_ends| self.with_free_part(&cell, block_ends))
             .collect();
@@ -152,6 +172,16 @@ impl VersionSpace {
         (most, *reaches.select_nth_unstable_by(middle, f64::total_cmp).1)
     }
 
+    /// How far the families that agree with all answers reach from one cell towards a harder one: the least and the most,
+    /// as shares of that segment.
+    pub(super) fn rivals(&self, from: &Cell, to: &Cell) -> (f64, f64) {
+        let reaches = self.reach(from, to, &[]).into_iter().zip(&self.hypotheses);
+        let of_rivals = reaches.filter(|(_, hypothesis)| hypothesis.is_rival);
+        of_rivals.fold((f64::INFINITY, -1.0), |(least, most), (reach, _)| {
+            (least.min(reach), most.max(reach))
+        })
+    }
+
     /// The share by which to tighten each limit near these failing cells: twice the excess that it admits there, so
     /// that a slightly wrong limit retreats further with every failure.
     pub(super) fn excess<'a>(&self, fails: impl Iterator<Item = &'a Cell>) -> Vec<f64> {
@@ -168,10 +198,7 @@ impl VersionSpace {
     /// The terms of a cell in each frame.
     fn terms(&self, cell: &Cell) -> Vec<Vec<f64>> {
         let free_part = self.free_part(cell);
-        self.frames
-            .iter()
-            .map(|frame| terms(&frame.coordinates(&free_part)))
-            .collect()
+        self.frames.iter().map(|frame| frame.terms(&free_part)).collect()
     }
 
     fn free_part<'a>(&self, cell: &'a Cell) -> Cow<'a, Cell> {
@@ -218,6 +245,11 @@ impl Frame {
     fn reach(&self, from: &Cell, to: &Cell, admits: impl Fn(&[f64]) -> bool) -> f64 {
         let mut terms = Vec::new();
         let mut at = |share: f64| {
+            if !self.has_coordinates() {
+                let sides = from.iter().zip(to);
+                let cell: Cell = sides.map(|(from, to)| step_along(*from, *to, share)).collect();
+                return admits(&self.terms(&cell));
+            }
             let sides = from.iter().zip(to).enumerate();
             let places =
                 sides.map(|(axis, (from, to))| self.coordinate(axis, step_along(*from, *to, share), self.blocks[axis]));
@@ -323,6 +355,27 @@ mod tests {
         for requests in [3, 6, 18, 40] {
             let [fits, fails] = [0.95, 1.05].map(|part| space.share(space.votes(&cell(requests, part))));
             assert!(fits > 0.8 && fails < 0.1, "{requests}: {fits} {fails}");
+        }
+    }
+
+    #[test]
+    fn blocks_of_an_unusual_size_and_one_for_the_state_are_found() {
+        let axes = json!({ "concurrency": [1, 256], "input": [128, 65536], "output": [128, 128] });
+        let lattice = Lattice::parse(&axes).unwrap();
+        let cell = |requests: i64, input: i64| {
+            let (_, cell) = lattice.cells_at(&[requests, input, 128].map(Scalar::Int)).unwrap();
+            cell
+        };
+        // Of `requests`, each takes this many whole blocks of 1,568 tokens besides its state.
+        let last = |requests: i64| (204 / requests - 1) * 1568 - 128;
+        let counts = [5, 6, 8, 11, 15, 21, 30, 45, 66];
+        let fits: Vec<Cell> = counts.iter().map(|count| cell(*count, last(*count))).collect();
+        let fails: Vec<Cell> = counts.iter().map(|count| cell(*count, last(*count) + 20)).collect();
+        let space = VersionSpace::new(&lattice, &fits, &fails, true).unwrap();
+        assert_eq!(space.agreement, Agreement::Exact);
+        for count in [7, 13, 25, 50] {
+            let [fits, fails] = [-40, 60].map(|more| space.share(space.votes(&cell(count, last(count) + more))));
+            assert!(fits > 0.7 && fails < 0.3, "{count}: {fits} {fails}");
         }
     }
 
