@@ -100,6 +100,8 @@ enum Pieces {
     Tokens,
     /// Blocks of this size, by request, the last token not stored.
     Blocks(f64),
+    /// Blocks of this size by request.
+    FullBlocks(f64),
     /// Blocks of this size by request, and as many more for its state.
     BlocksAndState(f64),
     /// Blocks of this size by request, and any constant.
@@ -172,6 +174,7 @@ impl Pieces {
         match self {
             Pieces::Tokens => [count * total, 0.0],
             Pieces::Blocks(block) => [count * round_up(total - 1.0, block), 0.0],
+            Pieces::FullBlocks(block) => [count * round_up(total, block), 0.0],
             Pieces::BlocksAndState(block) => [count * (round_up(total, block) + block), 0.0],
             Pieces::BlocksAndMore(block) => [count * round_up(total, block), count],
             Pieces::InputBlocks(block) => [count * (round_up(input, block) + output), 0.0],
@@ -348,6 +351,7 @@ pub(super) fn kinds(loads: Loads) -> Vec<Kind> {
         .collect();
     add(of(common, Pieces::Blocks), Cap::None, 2.0, false);
     add(of(sizes.clone(), Pieces::Blocks), Cap::None, 1.0, false);
+    add(of(sizes.clone(), Pieces::FullBlocks), Cap::None, 1.0, false);
     add(of(sizes.clone(), Pieces::BlocksAndState), Cap::None, 1.0, false);
     let coarse = sizes.iter().copied().filter(|size| size % 256.0 == 0.0).collect();
     add(of(coarse, Pieces::BlocksAndMore), Cap::None, 0.5, false);
@@ -357,7 +361,7 @@ pub(super) fn kinds(loads: Loads) -> Vec<Kind> {
             .copied()
             .filter(|size| size.log2().fract() == 0.0)
             .collect();
-        add(of(sizes, Pieces::InputBlocks), Cap::None, 1.0, false);
+        add(of(sizes, Pieces::InputBlocks), Cap::None, 0.5, false);
         add(vec![Pieces::PaddedInput], Cap::None, 1.0, false);
         let (low, high) = (loads.smallest_input(), input);
         add(of(spread(low, high), Pieces::Kink), Cap::None, 2.0, true);

@@ -39,7 +39,7 @@ pub(super) const FURTHER_COEFFICIENT: f64 = 0.7;
 /// The weight of a limit that agrees only approximately, relative to one that agrees.
 const VIOLATING: f64 = 0.1;
 /// The prior weight of a family in blocks of one size, relative to the family without blocks, ...
-const BLOCKS_PRIOR: f64 = 1.0 / 3000.0;
+const BLOCKS_PRIOR: f64 = 1.0 / 1000.0;
 /// ... and in blocks of the most usual size.
 const USUAL_PRIOR: f64 = 1.0 / 100.0;
 const USUAL_BLOCK: f64 = 16.0;
@@ -315,8 +315,9 @@ fn add_mechanisms(
             }
         };
         let mut fitted: Vec<(FamilyFit, Mechanism)> = Vec::new();
+        let tolerated = if kind.continuous { CLOSE } else { EXACT };
         let agrees = |form: &&Mechanism| {
-            mechanisms::single_violation(form, fits, fails).is_none_or(|violation| violation <= EXACT)
+            mechanisms::single_violation(form, fits, fails).is_none_or(|violation| violation <= tolerated)
         };
         for form in kind.forms.iter().filter(agrees) {
             fitted.push((fit(form), form.clone()));
