@@ -9,6 +9,7 @@ use super::limits::Family;
 use super::sampling::ProvenTerms;
 use crate::boundary::lattice::Cell;
 use crate::boundary::{Axis, Easier, Scalar};
+use crate::fmt::thousands;
 
 /// A request count and the lengths of its requests.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +30,8 @@ enum Source {
 /// Reads loads from cells.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loads {
+    /// The block size that the engine reports.
+    block: Option<f64>,
     /// Input, output and count.
     sources: [Source; 3],
     largest: Load,
@@ -36,7 +39,7 @@ pub(super) struct Loads {
 
 impl Loads {
     /// `None` if an axis is none of input, output and concurrency, or its larger values are not harder whole numbers.
-    pub(super) fn new(axes: &[Axis]) -> Option<Self> {
+    pub(super) fn new(axes: &[Axis], block: Option<u64>) -> Option<Self> {
         let mut sources = [Source::Fixed(0.0), Source::Fixed(0.0), Source::Fixed(1.0)];
         let mut largest = [0.0, 0.0, 1.0];
         let mut free = 0;
@@ -60,6 +63,7 @@ impl Loads {
         }
         let [input, output, count] = largest;
         (input + output > 0.0 && count > 0.0).then_some(Self {
+            block: block.filter(|block| *block > 1).map(|block| block as f64),
             sources,
             largest: Load { input, output, count },
         })
@@ -253,6 +257,33 @@ impl Mechanism {
         std::array::from_fn(|index| terms[index] * self.scale[index])
     }
 
+    /// The form as people write it, given the weights of its piece, if it counts blocks of requests and has no cap.
+    pub(super) fn formula(&self, weights: &[f64]) -> Option<String> {
+        let (block, by_request) = match self.form.pieces {
+            Pieces::Blocks(block) => (block, ["⌈(input + output - 1) / ", "⌉"]),
+            Pieces::FullBlocks(block) => (block, ["⌈(input + output) / ", "⌉"]),
+            Pieces::BlocksAndState(block) => (block, ["(⌈(input + output) / ", "⌉ + 1)"]),
+            _ => return None,
+        };
+        let all = weights
+            .iter()
+            .map(|weight| 1.0 / (weight * self.scale[1] * block) + 1e-6);
+        let (least, most) = all.fold((f64::INFINITY, 0.0), |(least, most), all| {
+            (f64::min(least, all), f64::max(most, all))
+        });
+        if self.is_capped() || !most.is_finite() {
+            return None;
+        }
+        let [before, after] = by_request;
+        let (about, all) = if least.floor() < most.floor() {
+            ("about ", f64::midpoint(least, most))
+        } else {
+            ("", most)
+        };
+        let [block, all] = [block, all.floor()].map(|value| thousands(value as u64));
+        Some(format!("concurrency × {before}{block}{after} ≤ {about}{all}"))
+    }
+
     /// Whether something is capped.
     pub(super) fn is_capped(&self) -> bool {
         self.form.cap != Cap::None
@@ -353,6 +384,11 @@ pub(super) fn kinds(loads: Loads) -> Vec<Kind> {
     add(of(sizes.clone(), Pieces::Blocks), Cap::None, 1.0, false);
     add(of(sizes.clone(), Pieces::FullBlocks), Cap::None, 1.0, false);
     add(of(sizes.clone(), Pieces::BlocksAndState), Cap::None, 1.0, false);
+    if let Some(block) = loads.block {
+        for form in [Pieces::Blocks, Pieces::FullBlocks, Pieces::BlocksAndState] {
+            add(vec![form(block)], Cap::None, 2.0, false);
+        }
+    }
     let coarse = sizes.iter().copied().filter(|size| size % 256.0 == 0.0).collect();
     add(of(coarse, Pieces::BlocksAndMore), Cap::None, 0.5, false);
     if by_input {

@@ -33,6 +33,9 @@ const MAX_HYPOTHESES: usize = HypothesisSet::BITS as usize;
 /// A set of hypotheses, one bit each.
 pub(super) type HypothesisSet = u128;
 
+/// The weight from which on a form is named.
+const MOSTLY: f64 = 0.5;
+
 /// Bisection steps for the reach of a limit over blocks: finer than a cell of any axis.
 const HALVINGS: usize = 24;
 
@@ -69,8 +72,15 @@ pub(super) struct VersionSpace {
 impl VersionSpace {
     /// Limits that admit the cells of `fits` and reject those of `fails`. `None` if there are none, if a side is empty,
     /// or with a single free axis, where limits cannot do better than bisection. Deterministic. Set `whole` to
-    /// false for a subset of the proven cells, which is too small to detect block sizes.
-    pub(super) fn new(lattice: &Lattice, fits: &[Cell], fails: &[Cell], whole: bool) -> Option<Self> {
+    /// false for a subset of the proven cells, which is too small to detect block sizes. `block` is the size that the engine
+    /// reports.
+    pub(super) fn new(
+        lattice: &Lattice,
+        fits: &[Cell],
+        fails: &[Cell],
+        whole: bool,
+        block: Option<u64>,
+    ) -> Option<Self> {
         let (free, axes) = (lattice.free(), lattice.axes().len());
         if fits.is_empty() || fails.is_empty() || free.len() < 2 {
             return None;
@@ -81,7 +91,7 @@ impl VersionSpace {
         };
         let mut random = ChaCha8Rng::seed_from_u64(0);
         let (fits, fails, frame) = (sampled(fits), sampled(fails), Frame::new(lattice.axes()));
-        let loads = Loads::new(lattice.axes()).filter(|_| whole);
+        let loads = Loads::new(lattice.axes(), block).filter(|_| whole);
         let (mut frames, mut hypotheses, mut agreement) =
             sample_hypotheses(&frame, loads, &fits, &fails, whole, &mut random);
         if whole && agreement == Agreement::None {
@@ -104,6 +114,21 @@ impl VersionSpace {
             hypotheses,
             agreement,
         })
+    }
+
+    /// The limit as people write it, if most hypotheses are of one form that counts blocks.
+    pub(super) fn formula(&self) -> Option<String> {
+        let weight = |frame: usize| -> f64 {
+            let of_frame = self.hypotheses.iter().filter(|hypothesis| hypothesis.frame == frame);
+            of_frame.map(|hypothesis| hypothesis.weight).sum()
+        };
+        let best = (1..self.frames.len()).max_by(|a, b| weight(*a).total_cmp(&weight(*b)))?;
+        let Counting::Mechanism(form) = &self.frames[best].counting else {
+            return None;
+        };
+        let limits = self.hypotheses.iter().filter(|hypothesis| hypothesis.frame == best);
+        let sums: Vec<f64> = limits.map(|hypothesis| hypothesis.shape.0[0].weights[1]).collect();
+        (weight(best) > MOSTLY).then(|| form.formula(&sums)).flatten()
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -296,7 +321,7 @@ mod tests {
             let cells = cells.into_iter().map(|(input, output)| vec![input, output]);
             let (fits, fails): (Vec<Cell>, Vec<Cell>) = cells.partition(|cell| slope * cell[0] + cell[1] <= most);
             prop_assume!(!fits.is_empty() && !fails.is_empty());
-            let space = VersionSpace::new(&lattice(), &fits, &fails, true).unwrap();
+            let space = VersionSpace::new(&lattice(), &fits, &fails, true, None).unwrap();
             let admits = |cell: &Cell, most: f64| {
                 let terms = space.terms(cell);
                 let admitting = space.hypotheses.iter().filter(|one| one.shape.admits_up_to(&terms[one.frame], most));
@@ -315,7 +340,7 @@ mod tests {
     fn the_simplest_limit_that_agrees_gets_most_votes() {
         let fits: Vec<Cell> = (0..8).map(|step| vec![step * 100, 790 - step * 100]).collect();
         let fails: Vec<Cell> = (0..8).map(|step| vec![step * 100, 810 - step * 100]).collect();
-        let space = VersionSpace::new(&lattice(), &fits[3..], &fails[3..], true).unwrap();
+        let space = VersionSpace::new(&lattice(), &fits[3..], &fails[3..], true, None).unwrap();
         assert!(space.share(space.votes(&vec![350, 440])) > 0.7);
         assert!(space.share(space.votes(&vec![350, 460])) < 0.3);
     }
@@ -326,7 +351,7 @@ mod tests {
         let fits = [[100, 499], [250, 440], [290, 405], [350, 148], [450, 45]];
         let fails = [[240, 480], [280, 425], [310, 200], [400, 105], [480, 30]];
         let cells = |points: [[i64; 2]; 5]| points.map(|point| point.to_vec());
-        let space = VersionSpace::new(&lattice(), &cells(fits), &cells(fails), true).unwrap();
+        let space = VersionSpace::new(&lattice(), &cells(fits), &cells(fails), true, None).unwrap();
         let open = (220..480).step_by(10).filter(|at| !(290..310).contains(at));
         let wrong = open.flat_map(|at| {
             let most = if at > 300 { 500 } else { 700 } - at;
@@ -351,7 +376,7 @@ mod tests {
             cell
         };
         let cells = |part: f64| [12, 30].map(|requests| cell(requests, part));
-        let space = VersionSpace::new(&lattice, &cells(0.98), &cells(1.02), true).unwrap();
+        let space = VersionSpace::new(&lattice, &cells(0.98), &cells(1.02), true, None).unwrap();
         for requests in [3, 6, 18, 40] {
             let [fits, fails] = [0.95, 1.05].map(|part| space.share(space.votes(&cell(requests, part))));
             assert!(fits > 0.8 && fails < 0.1, "{requests}: {fits} {fails}");
@@ -371,7 +396,7 @@ mod tests {
         let counts = [5, 6, 8, 11, 15, 21, 30, 45, 66];
         let fits: Vec<Cell> = counts.iter().map(|count| cell(*count, last(*count))).collect();
         let fails: Vec<Cell> = counts.iter().map(|count| cell(*count, last(*count) + 20)).collect();
-        let space = VersionSpace::new(&lattice, &fits, &fails, true).unwrap();
+        let space = VersionSpace::new(&lattice, &fits, &fails, true, None).unwrap();
         assert_eq!(space.agreement, Agreement::Exact);
         for count in [7, 13, 25, 50] {
             let [fits, fails] = [-40, 60].map(|more| space.share(space.votes(&cell(count, last(count) + more))));
@@ -381,6 +406,6 @@ mod tests {
 
     #[test]
     fn one_side_alone_gives_no_hypotheses() {
-        assert!(VersionSpace::new(&lattice(), &[vec![5, 5]], &[], true).is_none());
+        assert!(VersionSpace::new(&lattice(), &[vec![5, 5]], &[], true, None).is_none());
     }
 }
