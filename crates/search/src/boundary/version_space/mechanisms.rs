@@ -5,8 +5,6 @@
 //! not known, so that each value of it makes a form. A cap bounds a second quantity beside the pool: the number of
 //! sequences, the longest prompt, a second pool.
 
-use super::limits::Family;
-use super::sampling::ProvenTerms;
 use crate::boundary::lattice::Cell;
 use crate::boundary::{Axis, Easier, Scalar};
 use crate::fmt::thousands;
@@ -238,7 +236,7 @@ pub(super) struct Mechanism {
 }
 
 /// Terms of a mechanism: what is capped, and two pieces.
-const TERMS: usize = 3;
+pub(super) const TERMS: usize = 3;
 
 impl Mechanism {
     fn new(loads: Loads, form: Form) -> Self {
@@ -284,6 +282,11 @@ impl Mechanism {
         Some(format!("concurrency × {before}{block}{after} ≤ {about}{all}"))
     }
 
+    /// The number of its pieces.
+    pub(super) fn pieces(&self) -> usize {
+        self.form.pieces.count()
+    }
+
     /// Whether something is capped.
     pub(super) fn is_capped(&self) -> bool {
         self.form.cap != Cap::None
@@ -297,18 +300,6 @@ pub(super) struct Kind {
     pub(super) prior: f64,
     /// Whether values between those of the forms are possible.
     pub(super) continuous: bool,
-}
-
-impl Kind {
-    /// The family of every form: how its pieces add up.
-    pub(super) fn family(&self, prior: f64) -> Family {
-        let pieces = self.forms[0].form.pieces.count();
-        let unit = |piece: usize| (0..TERMS).map(|term| f64::from(u8::from(term == piece))).collect();
-        Family {
-            basis: (1..=pieces).map(unit).collect(),
-            prior,
-        }
-    }
 }
 
 impl Mechanism {
@@ -442,15 +433,6 @@ pub(super) fn kinds(loads: Loads) -> Vec<Kind> {
         }
     }
     kinds
-}
-
-/// The terms of the proven cells under a form.
-pub(super) fn proven_terms(form: &Mechanism, fits: &[Cell], fails: &[Cell]) -> ProvenTerms {
-    let terms = |cells: &[Cell]| cells.iter().map(|cell| form.terms(cell).to_vec()).collect();
-    ProvenTerms {
-        fits: terms(fits),
-        fails: terms(fails),
-    }
 }
 
 /// The least violation of a form with a single piece, with its cap just beyond what fits.

@@ -94,7 +94,7 @@ impl VersionSpace {
         let loads = Loads::new(lattice.axes(), block).filter(|_| whole);
         let (mut frames, mut hypotheses, mut agreement) =
             sample_hypotheses(&frame, loads, &fits, &fails, whole, &mut random);
-        if whole && agreement == Agreement::None {
+        if loads.is_some() && agreement == Agreement::None {
             let logarithms = frame.by(Counting::Logarithms);
             let drawn = classifiers(&logarithms, frames.len(), &fits, &fails, &mut random);
             if !drawn.is_empty() {

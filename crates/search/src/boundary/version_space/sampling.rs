@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use super::Agreement;
 use super::fitting::{Constraints, LimitSample, NO_CUTOFF, samples};
 use super::limits::{Counting, Family, Frame, Limit, Shape, families, product_and_one_axis, terms};
-use super::mechanisms::{self, Loads, Mechanism};
+use super::mechanisms::{self, Loads, Mechanism, TERMS};
 use super::steps::Steps;
 use crate::boundary::lattice::Cell;
 
@@ -301,8 +301,8 @@ fn add_mechanisms(
     for kind in mechanisms::kinds(loads) {
         let share = 1.0 / kind.forms.len() as f64;
         let fit = |form: &Mechanism| -> FamilyFit {
-            let family = kind.family(kind.prior * share);
-            let proven = mechanisms::proven_terms(form, fits, fails);
+            let family = summed(form, kind.prior * share);
+            let proven = proven_terms(form, fits, fails);
             let constraints = Constraints::new(&family, 1, &proven.fits, &proven.fails);
             let cut = usize::from(form.is_capped());
             let initial = constraints.best_limit(cut, MAX_FORM_VIOLATION).into_iter().collect();
@@ -351,6 +351,24 @@ fn add_mechanisms(
             frames.push(frame.by(Counting::Mechanism(form)));
             candidates.push(fit);
         }
+    }
+}
+
+/// The family of a form: its pieces add up.
+fn summed(form: &Mechanism, prior: f64) -> Family {
+    let unit = |piece: usize| (0..TERMS).map(|term| f64::from(u8::from(term == piece))).collect();
+    Family {
+        basis: (1..=form.pieces()).map(unit).collect(),
+        prior,
+    }
+}
+
+/// The terms of the proven cells under a form.
+fn proven_terms(form: &Mechanism, fits: &[Cell], fails: &[Cell]) -> ProvenTerms {
+    let terms = |cells: &[Cell]| cells.iter().map(|cell| form.terms(cell).to_vec()).collect();
+    ProvenTerms {
+        fits: terms(fits),
+        fails: terms(fails),
     }
 }
 
