@@ -91,6 +91,8 @@ pub(super) struct Verified {
     pub(super) middle: bool,
     /// Number of these places where nothing was sent beyond the limit, if known.
     pub(super) not_sent: Option<usize>,
+    /// The limit as people write it, if it counts blocks.
+    pub(super) formula: Option<String>,
 }
 
 impl Verified {
@@ -164,6 +166,7 @@ impl Verified {
             ends: count(&value["ends"]).unwrap_or(0),
             middle: count(&value["middle"]).unwrap_or(0) > 0,
             not_sent: count(&value["not_sent"]),
+            formula: value["formula"].as_str().map(str::to_owned),
         }
     }
 }

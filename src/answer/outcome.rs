@@ -45,6 +45,8 @@ pub(super) enum Outcome {
         ends: Vec<TableRow>,
         /// The last of the largest points that fit, for a table without rows.
         fits: Point,
+        /// The verified limit as people write it, if it counts blocks.
+        formula: Option<String>,
     },
     /// Some points both fitted and failed. Only points that fitted every time count.
     Contradictory { ends: Vec<TableRow>, fits: Point },
@@ -207,7 +209,8 @@ fn beyond(boundary: &Boundary, search: &Search, fits: Point) -> Result<Outcome> 
         return Ok(outcome);
     }
     let ends = table_rows(boundary, search)?;
-    Ok(Outcome::Table { ends, fits })
+    let formula = search.verified.as_ref().and_then(|verified| verified.formula.clone());
+    Ok(Outcome::Table { ends, fits, formula })
 }
 
 /// The outcome along the only axis that varies; `None` if several vary.

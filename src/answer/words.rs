@@ -104,8 +104,9 @@ fn outcome_text(outcome: &Outcome) -> String {
         ),
         Outcome::Limit(limit) => limit_text(limit),
         Outcome::Edge { fits, beyond, end } => format!("{fits} fits, {beyond} {}", end_text(*end)),
-        Outcome::Table { ends, fits } => {
-            format!("{}; no single formula agrees with every answer", table_text(ends, fits))
+        Outcome::Table { ends, fits, formula } => {
+            let formula = formula.as_deref().unwrap_or("no single formula");
+            format!("{}; {formula} agrees with every answer", table_text(ends, fits))
         }
         Outcome::Contradictory { ends, fits } => format!(
             "{}; answers contradict each other: only what fitted every time counts",

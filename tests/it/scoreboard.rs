@@ -64,14 +64,16 @@ fn no_strategy_calls_safe_what_is_not() {
                 "{told}"
             );
             if group["name"] == "everything" {
+                // `adaptive` asks for the deciding answer twice.
+                let probes = if row["strategy"] == "adaptive" { 2 } else { 1 };
                 assert_eq!(
                     (&row["ended"]["probes"], &row["ended"]["share"]),
-                    (&json!(1), &json!(1.0)),
+                    (&json!(probes), &json!(1.0)),
                     "{told}"
                 );
             }
             if group["name"] == "nothing" {
-                assert!(row["ended"]["probes"].as_u64().unwrap() <= 3, "{told}");
+                assert!(row["ended"]["probes"].as_u64().unwrap() <= 4, "{told}");
             }
             if group["name"] == "prefill" && row["strategy"] == "adaptive" {
                 let proven = row["proven"].as_array().unwrap();

@@ -97,6 +97,16 @@ pub(crate) fn bounds_report(
         longest: [reported.fitted, starts.estimate()].into_iter().flatten().min(),
         longest_input: reported.max_input,
         max_model_len: reported.max_model_len.filter(|_| attached),
+        length: None,
+    };
+    // Tokens that are no whole number of blocks are those of requests of the configured length.
+    let in_part = report
+        .tokens
+        .zip(block)
+        .is_some_and(|(tokens, block)| block > 0 && tokens % block > 0);
+    let report = BoundsReport {
+        length: reported.max_model_len.filter(|_| in_part),
+        ..report
     };
     let bounds = [
         report.tokens,

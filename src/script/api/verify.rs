@@ -52,7 +52,8 @@ pub mod verify {
     /// The options say what is predicted:
     ///
     /// - `report`: the bounds that an engine reports, `#{ tokens, block, longest, longest_input, max_model_len }`, as
-    ///   answers carry them. Both sides are probed 32 tokens from the bound; a length that the server states is exact
+    ///   answers carry them; and `length`, that of the requests in which the tokens were counted. If they do not hold, and
+    ///   are no whole number of blocks, each request may take a block for its state, too. Both sides are probed 32 tokens from the bound; a length that the server states is exact
     ///   within the tokens that it reserves. Once every place is proven, one more point is probed where the largest
     ///   undecided region is, to catch what ends and middle miss.
     /// - `expects`: a closure that says whether a point should fit, monotone as the boundary is, and `within` (32), the
@@ -83,7 +84,8 @@ pub mod verify {
     ///   yet: `#{ by, ends, middle, not_sent, within, probes }`, and `workload` if one was named. `by` is `"report"`,
     ///   `"fitted"` or as given; `ends` and `middle` (0 or 1) count the places; `not_sent` counts those whose failing
     ///   side was not sent, because the engine's own report rules it out; `within` is the largest distance between the
-    ///   two sides, by axis; `probes` is the number of recorded points
+    ///   two sides, by axis; `probes` is the number of recorded points; and `formula`, the limit as people write it, if it
+    ///   counts blocks
     /// - `report` is what is verified of the engine's report: pass it in the next call. It is a newer one once the server
     ///   states less, and has the tokens that the server was seen to reserve (`reserved`) or to count differently
     ///   (`near`). `()` without `report`
@@ -194,7 +196,10 @@ pub mod verify {
         };
         let verified = match &*narrowing.places {
             [] => Dynamic::UNIT,
-            places => to_script(&caught(known.certificate(places, by.as_deref().unwrap_or("fitted")))?)?,
+            places => {
+                let by = by.as_deref().unwrap_or("fitted");
+                to_script(&caught(known.certificate(places, by, report.as_ref()))?)?
+            }
         };
         Ok(Map::from([
             ("points".into(), from_points(&narrowing.points).into()),
@@ -248,7 +253,7 @@ fn shown(
     let verified = match &*step.proven {
         [] => Dynamic::UNIT,
         _ if left.is_some() && !is_complete => Dynamic::UNIT,
-        proven => to_script(&map.certificate(proven, by)?)?,
+        proven => to_script(&map.certificate(proven, by, report.as_ref())?)?,
     };
     let mut confirmed = 0;
     for place in &step.proven {

@@ -389,7 +389,15 @@ impl Boundary {
     /// Memory limits that agree with everything proven; `None` if there are none.
     pub(super) fn hypotheses(&self) -> Result<Option<&VersionSpace>> {
         let view = self.view()?;
-        let find = || VersionSpace::new(&self.lattice, &view.fits, &view.excluded, true);
+        let find = || {
+            VersionSpace::new(
+                &self.lattice,
+                &view.fits,
+                &view.excluded,
+                true,
+                self.report().and_then(|report| report.block),
+            )
+        };
         Ok(self.expectations.hypotheses.get_or_init(find).as_ref())
     }
 

@@ -7,7 +7,7 @@ use super::largest_boxes::LargestBoxes;
 use super::lattice::{Cell, below, box_volume, cell_along, diagonal_and_faces, evenly_spaced, reach_at_chance};
 use super::open_region::OpenBox;
 use super::plan::Plan;
-use super::version_space::VersionSpace;
+use super::version_space::{Agreement, VersionSpace};
 use super::view::View;
 use super::{Boundary, Candidate};
 use crate::error::Result;
@@ -63,7 +63,10 @@ impl Boundary {
         let (disputed, all) = (open_region.disputed(), view.volume.fits as f64 + open_region.fitting());
         let mut candidates = self.box_candidates(hypotheses, view);
         let mut most = f64::INFINITY;
-        if let ([first, second], true) = (&self.lattice.free()[..], hypotheses.exact && coverage < FINE) {
+        if let ([first, second], true) = (
+            &self.lattice.free()[..],
+            hypotheses.agreement == Agreement::Exact && coverage < FINE,
+        ) {
             let (first, second) = (*first, *second);
             // The disputed volume may have to be proven, too.
             let missing = |all: f64| coverage * all + disputed - view.volume.fits as f64;

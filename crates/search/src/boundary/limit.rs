@@ -22,6 +22,10 @@ pub struct BoundsReport {
     /// because we configured it ourselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_model_len: Option<u64>,
+    /// Input and output of the requests of which `tokens` are that many; `None` for tokens of any requests, or if it is
+    /// the longest request that is searched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<u64>,
 }
 
 /// The quantity that a limit bounds. All are in tokens except `Concurrency`.

@@ -222,7 +222,8 @@ impl Boundary {
         let mut found = Vec::new();
         let near = |cells: &[Cell]| self.nearest(cells, &middle);
         if use_hypotheses
-            && let Some(hypotheses) = VersionSpace::new(&self.lattice, &near(&view.fits), &near(&view.excluded), false)
+            && let Some(hypotheses) =
+                VersionSpace::new(&self.lattice, &near(&view.fits), &near(&view.excluded), false, None)
         {
             for (from, to) in diagonal_and_faces(low, high) {
                 let reaches = hypotheses.reaches(&from, &to, &[]);

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::super::version_space::VersionSpace;
 use super::super::{Boundary, Class, Point, Scalar};
 use super::place::{Place, PlaceKind, axis_of};
+use super::report::ReportedLimit;
 use crate::error::Result;
 
 /// The verified part of a prediction: the places that are known from both sides.
@@ -23,19 +25,22 @@ pub struct Certificate {
     pub within: BTreeMap<String, Scalar>,
     /// The number of recorded answers.
     pub probes: usize,
+    /// The limit as people write it, if it counts blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub formula: Option<String>,
     /// The point of the workload that the user named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<Point>,
 }
 
 impl Boundary {
-    /// The certificate of places that are known from both sides, by the source of their prediction. With `by`
-    /// `"fitted"`, their sides are the proven points that are nearest, because the places moved with every answer.
+    /// The certificate of places that are known from both sides, by the source of their prediction, and the
+    /// report that it is. With `by` `"fitted"`, their sides are the proven points that are nearest, because the places moved with every answer.
     ///
     /// # Errors
     ///
     /// `usage` for places of another boundary.
-    pub fn certificate(&self, places: &[Place], by: &str) -> Result<Certificate> {
+    pub fn certificate(&self, places: &[Place], by: &str, report: Option<&ReportedLimit>) -> Result<Certificate> {
         let mut certificate = Certificate {
             by: by.to_owned(),
             ends: 0,
@@ -43,6 +48,11 @@ impl Boundary {
             not_sent: 0,
             within: BTreeMap::new(),
             probes: self.records().len(),
+            formula: match report {
+                Some(report) => report.formula(),
+                None if by == "fitted" => self.hypotheses()?.and_then(VersionSpace::formula),
+                None => None,
+            },
             workload: None,
         };
         for place in places {

@@ -1,8 +1,13 @@
 //! Verifies the limits that agree with all answers: at their places, between them where the limits differ most, and
 //! where the largest undecided region is.
 
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
 use super::super::axis::Axis;
-use super::super::{Boundary, Point};
+use super::super::lattice::cell_along;
+use super::super::version_space::Agreement;
+use super::super::{Boundary, Point, Scale};
 use super::place::{NARROW, Place, PlaceKind, axis_of};
 use super::prediction::LimitPrediction;
 use super::step::VerificationStep;
@@ -15,6 +20,12 @@ const RELATIVE: f64 = 8.0;
 /// Between the places, limits that agree with all answers may differ by this share of the value.
 const DIFFER: f64 = 0.15;
 
+/// Families that agree with all answers may differ by this share of the value.
+const RIVALS_DIFFER: f64 = 0.1;
+
+/// Families are told apart only up to this many probes for each axis: with two axes, and with more.
+const RIVALS_BY_AXIS: [usize; 2] = [15, 18];
+
 /// The chances whose distance says how much the limits differ there.
 const DISAGREE: [f64; 2] = [0.75, 0.25];
 
@@ -23,6 +34,12 @@ const UNSURE: usize = 18;
 
 /// Either answer at a place settles at least this share of its open stretch.
 const SHARE: f64 = 0.125;
+
+/// Places that are drawn at random: with two axes, and with more.
+const DRAWN: [usize; 2] = [1, 2];
+
+/// Both sides of a drawn place are at most this share of its value apart.
+const DRAWN_WITHIN: f64 = 0.05;
 
 /// A further point is worth a probe if it settles at least this share of the volume that fits.
 const WORTH: f64 = 0.1;
@@ -67,7 +84,10 @@ impl Boundary {
     ///
     /// `limit` if the boundary is too large to compute its volume.
     pub fn verify_fitted(&self, workload: Option<&Point>) -> Checked<Option<(VerificationStep, usize)>> {
-        if self.predicted()?.is_empty() {
+        let agreement = self
+            .hypotheses()?
+            .map_or(Agreement::None, |hypotheses| hypotheses.agreement);
+        if !matches!(agreement, Agreement::Exact | Agreement::Nearly) || self.predicted()?.is_empty() {
             return Ok(None);
         }
         let chance = |point: &Point| self.expected_chance(point);
@@ -99,6 +119,12 @@ impl Boundary {
         }
         if next.is_none() {
             next = prediction.most_unsure()?;
+        }
+        if next.is_none() {
+            next = prediction.rivalled()?;
+        }
+        if next.is_none() {
+            next = prediction.drawn()?;
         }
         if next.is_none() {
             let enough = WORTH * (self.volume()?.fits as f64).max(1.0);
@@ -252,29 +278,132 @@ impl<E: From<Error>> LimitPrediction<'_, E> {
         Ok(most)
     }
 
-    /// A point on the line between the places on which the limits differ most, relative to its value; `None` if they
-    /// hardly differ.
+    /// A point that tells families apart which agree with all answers, where they differ most, relative to its value, on
+    /// the axis on which they differ least; `None` if they hardly differ.
+    fn rivalled(&self) -> Result<Option<Point>, E> {
+        let Some(hypotheses) = self.map.hypotheses()? else {
+            return Ok(None);
+        };
+        let axes = self.map.free_axes().len();
+        if self.map.records().len() >= RIVALS_BY_AXIS[usize::from(axes > 2)] * axes {
+            return Ok(None);
+        }
+        let mut widest = RIVALS_DIFFER;
+        let mut next = None;
+        for place in self.crossings()? {
+            let mut nearest = f64::INFINITY;
+            let mut point = None;
+            for along in self.map.lattice.free() {
+                let axis = &self.map.lattice.axes()[along];
+                let line = self.map.line(&place, axis)?;
+                let (_, mut from) = self.map.lattice.cells(&place.point)?;
+                let mut to = from.clone();
+                (from[along], to[along]) = (0, axis.last());
+                let (least, most) = hypotheses.rivals(&from, &to);
+                let value =
+                    |share: f64| axis.at(&self.map.lattice.point(&cell_along(&from, &to, share.clamp(0.0, 1.0))));
+                let (easy, hard) = (
+                    axis.difficulty(value(least)).max(line.low),
+                    axis.difficulty(value(most)).min(line.high),
+                );
+                let scale = axis.at(&place.point).abs().max((line.hard - line.easy) / NARROW);
+                let apart = (hard - easy - line.step()) / scale;
+                if apart < nearest {
+                    nearest = apart;
+                    let between = between(axis, &place.point, &line, f64::midpoint(easy, hard));
+                    let is_open = self.map.can_be_asked(&between)? && !self.map.is_followed(&between, along)?;
+                    point = is_open.then_some(between);
+                }
+            }
+            if nearest > widest && point.is_some() {
+                widest = nearest;
+                next = point;
+            }
+        }
+        Ok(next)
+    }
+
+    /// A point on one side of a place on a ray that is drawn at random; `None` if all of these are narrow. The rays are the
+    /// same in every search, so that a resumed one continues with them.
+    fn drawn(&self) -> Result<Option<Point>, E> {
+        let axes = self.map.free_axes();
+        let smallest = self.map.smallest();
+        let mut random = ChaCha8Rng::seed_from_u64(axes.len() as u64);
+        for _ in 0..DRAWN[usize::from(axes.len() > 2)] {
+            let mut target = smallest.clone();
+            for axis in &axes {
+                let (low, high) = axis.ends();
+                let share: f64 = random.random();
+                let value = match axis.scale() {
+                    Scale::Log => low * (high / low).powf(share),
+                    Scale::Linear => low + (high - low) * share,
+                };
+                axis.set(&mut target, axis.in_range(value));
+            }
+            let Some(place) = self.crossing_along_longest(&smallest, &target)? else {
+                continue;
+            };
+            let (Some(along), Some(axis)) = (place.along, axis_of(self.map, &place)) else {
+                continue;
+            };
+            let within = |axis: &Axis, line: &Line| {
+                let share = DRAWN_WITHIN * axis.at(&place.point).abs();
+                share.max(line.step()).max(axis.tolerance().unwrap_or(0.0))
+            };
+            let mut is_narrow = false;
+            for axis in &axes {
+                let line = self.map.line(&place, axis)?;
+                is_narrow = is_narrow || line.fits && line.fails && line.high - line.low <= within(axis, &line);
+            }
+            if is_narrow {
+                continue;
+            }
+            let line = self.map.line(&place, axis)?;
+            let expected = axis.difficulty(axis.at(&place.point));
+            let within = within(axis, &line);
+            let target = if line.low < expected - within / 2.0 {
+                expected - 0.45 * within
+            } else {
+                expected + 0.45 * within
+            };
+            let point = between(axis, &place.point, &line, target);
+            if self.map.can_be_asked(&point)? && !self.map.is_followed(&point, along)? {
+                return Ok(Some(point));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A point between the places where the limits differ most, relative to its value, on the axis on which they differ
+    /// least; `None` if they hardly differ.
     fn most_unsure(&self) -> Result<Option<Point>, E> {
         if self.map.records().len() >= UNSURE * self.map.free_axes().len() {
             return Ok(None);
         }
+        let graded = self.graded(DISAGREE);
         let mut widest = DIFFER;
         let mut next = None;
-        for place in self.graded(DISAGREE).crossings()? {
-            let (Some(along), Some(axis)) = (place.along, axis_of(self.map, &place)) else {
-                continue;
-            };
-            let Some(apart) = place.width(axis) else { continue };
-            let line = self.map.line(&place, axis)?;
-            let at = axis.at(&place.point);
-            let point = between(axis, &place.point, &line, axis.difficulty(at));
-            if !self.map.can_be_asked(&point)? || self.map.is_followed(&point, along)? {
-                continue;
+        for place in graded.crossings()? {
+            let mut nearest = f64::INFINITY;
+            let mut point = None;
+            for along in self.map.lattice.free() {
+                let axis = &self.map.lattice.axes()[along];
+                let Some(apart) = graded.place(PlaceKind::Ray, &place.point, axis)?.width(axis) else {
+                    continue;
+                };
+                let line = self.map.line(&place, axis)?;
+                let at = axis.at(&place.point);
+                let apart = apart / at.abs().max((line.hard - line.easy) / NARROW);
+                if apart < nearest {
+                    nearest = apart;
+                    let between = between(axis, &place.point, &line, axis.difficulty(at));
+                    let is_open = self.map.can_be_asked(&between)? && !self.map.is_followed(&between, along)?;
+                    point = is_open.then_some(between);
+                }
             }
-            let value = at.abs().max((line.hard - line.easy) / NARROW);
-            if apart / value > widest {
-                widest = apart / value;
-                next = Some(point);
+            if nearest > widest && nearest.is_finite() && point.is_some() {
+                widest = nearest;
+                next = point;
             }
         }
         Ok(next)

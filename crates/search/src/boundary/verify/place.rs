@@ -135,6 +135,15 @@ impl Axis {
         }
     }
 
+    /// Rounds the value of a point down to a coarse grid, so that a place stays where it is while a fitted limit moves a
+    /// little.
+    fn round_down(&self, point: &mut Point) {
+        let (low, high) = self.ends();
+        let step = (high - low) / NARROW;
+        let steps = ((self.at(point) - low) / step + 1e-9).floor();
+        self.set(point, self.in_range(low + steps * step));
+    }
+
     /// A value of this axis as a coordinate, not rounded.
     pub(super) fn exact(&self, value: f64) -> Scalar {
         if self.is_whole() {
@@ -209,15 +218,10 @@ impl<E: From<Error>> LimitPrediction<'_, E> {
                 Scale::Log => (values.map(f64::ln).fold(0.0, |sum, value| sum + value) / count).exp(),
                 Scale::Linear => values.fold(0.0, |sum, value| sum + value) / count,
             };
-            // Rounded to a coarse grid, so that it stays in place while a fitted limit moves a little.
-            let (low, high) = axis.ends();
-            let step = (high - low) / NARROW;
-            axis.set(
-                &mut centre,
-                axis.in_range(low + ((mean - low) / step + 1e-9).floor() * step),
-            );
+            axis.set(&mut centre, mean);
+            axis.round_down(&mut centre);
         }
-        match self.place_through(PlaceKind::Middle, &centre)? {
+        match self.place_through(PlaceKind::Middle, &centre, &["output", "input"])? {
             Some(middle) => Ok(Some(middle)),
             None => self.crossing(PlaceKind::Middle, smallest, &centre),
         }
@@ -300,12 +304,31 @@ impl<E: From<Error>> LimitPrediction<'_, E> {
                 high = share;
             }
         }
-        self.place_through(at, &point)
+        self.place_through(at, &point, &["output", "input"])
     }
 
-    /// The place on the line through a point, along the first axis that the prediction bounds.
-    fn place_through(&self, at: PlaceKind, through: &Point) -> Result<Option<Place>, E> {
-        for axis in self.in_order(&["output", "input"]) {
+    /// The place near where the ray from the smallest point through another one crosses the predicted boundary, along
+    /// the length that is longest there.
+    pub(super) fn crossing_along_longest(&self, smallest: &Point, through: &Point) -> Result<Option<Place>, E> {
+        let Some(place) = self.crossing(PlaceKind::Ray, smallest, through)? else {
+            return Ok(None);
+        };
+        let mut centre = place.point;
+        let length = |name| centre.int(name).unwrap_or(0);
+        let first: &[&str] = if length("input") > length("output") {
+            &["input", "output"]
+        } else {
+            &["output", "input"]
+        };
+        for axis in self.map.free_axes() {
+            axis.round_down(&mut centre);
+        }
+        self.place_through(PlaceKind::Ray, &centre, first)
+    }
+
+    /// The place on the line through a point, along the first axis that the prediction bounds, in this order.
+    fn place_through(&self, at: PlaceKind, through: &Point, first: &[&str]) -> Result<Option<Place>, E> {
+        for axis in self.in_order(first) {
             if let Edge {
                 fits: Some(fits),
                 fails: Some(_),
@@ -330,7 +353,7 @@ impl<E: From<Error>> LimitPrediction<'_, E> {
     }
 
     /// A place: the hardest point that is expected to fit, with the points on both sides of it along an axis.
-    fn place(&self, at: PlaceKind, point: &Point, axis: &Axis) -> Result<Place, E> {
+    pub(super) fn place(&self, at: PlaceKind, point: &Point, axis: &Axis) -> Result<Place, E> {
         let (low, high) = axis.ends();
         // Engines reserve a token or two of a bound, but never a whole request. The tokens that a server reserves of a
         // stated limit are found by probing.

@@ -8,6 +8,7 @@ use super::prediction::LimitPrediction;
 use super::stated::Walk;
 use super::step::VerificationStep;
 use crate::error::{Error, Result};
+use crate::fmt::thousands;
 
 /// Distance, in tokens, from a reported boundary at which each side is verified: the two sides are 64 apart.
 pub(super) const MARGIN: i64 = 32;
@@ -34,6 +35,12 @@ pub struct ReportedLimit {
     /// Longest input and output together that the server accepts, as it states: no bound of memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_model_len: Option<u64>,
+    /// Input and output of the requests of which `tokens` are that many, if not of any requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<u64>,
+    /// Blocks of one pool from which each request takes one for its state, too. `tokens` then bounds nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_blocks: Option<u64>,
     /// Tokens that the server was seen to reserve of the length that it states. `max_model_len` is less by so many.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reserved: u64,
@@ -55,6 +62,7 @@ impl From<BoundsReport> for ReportedLimit {
             longest,
             longest_input,
             max_model_len,
+            length,
         } = report;
         Self {
             tokens,
@@ -62,6 +70,7 @@ impl From<BoundsReport> for ReportedLimit {
             longest,
             longest_input,
             max_model_len,
+            length,
             ..Self::default()
         }
     }
@@ -74,12 +83,38 @@ impl ReportedLimit {
         let within = |value: i128, bound: Option<u64>| bound.is_none_or(|bound| value <= i128::from(bound));
         let block = i128::from(self.block.unwrap_or(1).max(1));
         let (input, length) = (value("input", 0), value("input", 0) + value("output", 0));
-        within(
-            (length + block - 1) / block * block * value("concurrency", 1),
-            self.tokens,
-        ) && within(length, self.longest)
+        let (blocks, count) = ((length + block - 1) / block, value("concurrency", 1));
+        let in_pool = match self.state_blocks {
+            Some(_) => within(count * (blocks + 1), self.state_blocks),
+            None => within(count * blocks * block, self.tokens),
+        };
+        in_pool
+            && within(length, self.longest)
             && within(length, self.max_model_len)
             && within(input, self.longest_input)
+    }
+
+    /// The limit if the tokens were counted in requests of one length that take one block for their state, too, out of the
+    /// same pool. vLLM writes the tokens of such a hybrid as requests × their length, and never uses one of the blocks.
+    fn with_state(self, longest: u64) -> Option<Self> {
+        let (tokens, block, length) = (self.tokens?, self.block?, self.length.unwrap_or(longest));
+        if self.state_blocks.is_some() || block < 2 || tokens % block == 0 || length == 0 {
+            return None;
+        }
+        let by_request = u128::from(length.div_ceil(block)) + 1;
+        let all = (u128::from(tokens) * by_request).div_ceil(u128::from(length));
+        let state_blocks = u64::try_from(all.checked_sub(1)?).ok()?;
+        Some(Self {
+            state_blocks: Some(state_blocks),
+            ..self
+        })
+    }
+
+    /// As people write it, if it is more than a number of tokens.
+    pub fn formula(&self) -> Option<String> {
+        let (block, all) = (self.block?, self.state_blocks?);
+        let (block, all) = (thousands(block), thousands(all));
+        Some(format!("concurrency × (⌈(input + output) / {block}⌉ + 1) ≤ {all}"))
     }
 
     /// The length that the server states.
@@ -182,6 +217,15 @@ impl Boundary {
                 reserved,
                 ..newest
             }));
+        }
+        let known = self.side(point)?;
+        if known != Class::Unknown && limit.admits(point) != (known == Class::Fits) {
+            let largest = self.largest();
+            let longest = ["input", "output"]
+                .map(|name| largest.int(name).unwrap_or(0))
+                .iter()
+                .sum::<i64>();
+            return Ok(limit.with_state(longest.try_into().unwrap_or(0)));
         }
         Ok(None)
     }

@@ -148,7 +148,10 @@ fn a_limit_is_narrowed_to_the_tolerance_at_its_places() {
         let narrowing = map.narrow_report(limit).unwrap();
         assert!(narrowing.held && round < 200, "{narrowing:?}");
         let Some(next) = narrowing.points.first() else {
-            let within = map.certificate(&narrowing.places, "report").unwrap().within;
+            let within = map
+                .certificate(&narrowing.places, "report", Some(&limit))
+                .unwrap()
+                .within;
             assert!(within.values().all(|within| within.as_f64() == 1.0), "{within:?}");
             break;
         };
@@ -176,7 +179,7 @@ proptest! {
         while let Some((step, left)) = map.verify_fitted(None).unwrap() {
             prop_assert!(step.held && left >= 2);
             let Some(next) = step.next else {
-                let certificate = map.certificate(&step.proven, "fitted").unwrap();
+                let certificate = map.certificate(&step.proven, "fitted", None).unwrap();
                 prop_assert_eq!(step.proven.len(), step.places.len());
                 prop_assert!(certificate.within.values().all(|within| within.as_f64() <= 8192.0 / 8.0));
                 for place in &step.places {

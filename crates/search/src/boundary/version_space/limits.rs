@@ -4,6 +4,7 @@
 //! Coordinates are values relative to the largest one, so that a sum of tokens is a linear sum. A limit bounds a
 //! weighted sum of coordinates and their products (the terms).
 
+use super::mechanisms::Mechanism;
 use crate::boundary::lattice::Cell;
 use crate::boundary::{Axis, Easier, Scalar, Scale};
 
@@ -23,6 +24,19 @@ pub(super) struct Frame {
     pub(super) requests: Option<usize>,
     /// Tokens of each request in addition to the lengths that are searched.
     fixed: f64,
+    pub(super) counting: Counting,
+}
+
+/// What the terms of a cell are.
+#[derive(Clone, Debug)]
+pub(super) enum Counting {
+    /// Its coordinates and their products.
+    Coordinates,
+    /// The pieces of a mechanism.
+    Mechanism(Mechanism),
+    /// The logarithms of its coordinates and their products, from -1 at the smallest point to 1 at the largest, after a
+    /// constant.
+    Logarithms,
 }
 
 /// Axes that count requests. `LENGTHS`: lengths of each request.
@@ -65,6 +79,7 @@ impl Frame {
             unstored: 0.0,
             fixed: if requests.is_some() { fixed } else { 0.0 },
             requests,
+            counting: Counting::Coordinates,
         }
     }
 
@@ -85,6 +100,38 @@ impl Frame {
     /// A copy of the frame that rounds values up to full blocks.
     pub(super) fn rounded(&self, blocks: Vec<f64>) -> Self {
         Self { blocks, ..self.clone() }
+    }
+
+    /// A copy of the frame with other terms.
+    pub(super) fn by(&self, counting: Counting) -> Self {
+        Self {
+            counting,
+            ..self.clone()
+        }
+    }
+
+    /// Whether the terms are those of the coordinates.
+    pub(super) fn has_coordinates(&self) -> bool {
+        matches!(self.counting, Counting::Coordinates)
+    }
+
+    /// The terms of a cell.
+    pub(super) fn terms(&self, cell: &Cell) -> Vec<f64> {
+        match &self.counting {
+            Counting::Coordinates => terms(&self.coordinates(cell)),
+            Counting::Mechanism(mechanism) => mechanism.terms(cell).to_vec(),
+            Counting::Logarithms => {
+                let log = |(at, first): (f64, &f64)| {
+                    if self.largest.is_some() && *first > 0.0 {
+                        1.0 - 2.0 * at.ln() / first.ln()
+                    } else {
+                        2.0 * at - 1.0
+                    }
+                };
+                let logs: Vec<f64> = self.coordinates(cell).into_iter().zip(&self.first).map(log).collect();
+                [vec![1.0], terms(&logs)].concat()
+            }
+        }
     }
 
     pub(super) fn axes(&self) -> usize {
@@ -354,7 +401,8 @@ impl WeightMatrix {
     /// Uses the first limit of each shape.
     pub(super) fn new<'a>(shapes: impl ExactSizeIterator<Item = &'a Shape> + Clone, frame: &Frame) -> Self {
         let axes = frame.axes();
-        let weight = |shape: &Shape, term: usize| shape.0[0].weights[term];
+        // Mechanisms have fewer terms, and are evaluated alone.
+        let weight = |shape: &Shape, term: usize| shape.0[0].weights.get(term).copied().unwrap_or(0.0);
         let terms = 0..=product(axes, axes - 1, axes - 1);
         Self {
             count: shapes.len(),

@@ -7,9 +7,11 @@
 //! beyond which less fits. A family's share of the votes depends on how well it predicted the answers, which favours
 //! simple ones.
 
+mod classifier;
 mod fitting;
 mod limits;
 mod linear_program;
+mod mechanisms;
 mod sampling;
 mod steps;
 
@@ -18,7 +20,9 @@ use std::borrow::Cow;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
-use self::limits::{Frame, Segment, WeightMatrix, add_products, terms};
+use self::classifier::classifiers;
+use self::limits::{Counting, Frame, Segment, WeightMatrix, add_products};
+use self::mechanisms::Loads;
 use self::sampling::{Hypothesis, sample_hypotheses};
 use super::lattice::{Cell, Lattice, step_along};
 
@@ -29,8 +33,25 @@ const MAX_HYPOTHESES: usize = HypothesisSet::BITS as usize;
 /// A set of hypotheses, one bit each.
 pub(super) type HypothesisSet = u128;
 
+/// The weight from which on a form is named.
+const MOSTLY: f64 = 0.5;
+
 /// Bisection steps for the reach of a limit over blocks: finer than a cell of any axis.
 const HALVINGS: usize = 24;
+
+/// How well the hypotheses agree with everything proven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Agreement {
+    /// Some family agrees with every cell.
+    Exact,
+    /// Some family violates cells by so little that it is kept: a smooth limit is nearly right where the true one counts
+    /// blocks of a size not yet known.
+    Nearly,
+    /// No family agrees.
+    None,
+    /// No family agrees, and the hypotheses are classifiers.
+    Classified,
+}
 
 /// Limits that agree with everything proven.
 #[derive(Clone, Debug)]
@@ -45,16 +66,21 @@ pub(super) struct VersionSpace {
     frames: Vec<Frame>,
     hypotheses: Vec<Hypothesis>,
     weight_matrix: WeightMatrix,
-    /// Whether some family agrees with every cell. Families that violate cells by less than 0.05 % of the limit are
-    /// kept, too: a smooth limit is nearly right where the true one counts blocks of a size not yet known.
-    pub(super) exact: bool,
+    pub(super) agreement: Agreement,
 }
 
 impl VersionSpace {
     /// Limits that admit the cells of `fits` and reject those of `fails`. `None` if there are none, if a side is empty,
-    /// or with a single free axis, where limits cannot do better than bisection. Deterministic. Set `in_blocks` to
-    /// false for a subset of the proven cells, which is too small to detect block sizes.
-    pub(super) fn new(lattice: &Lattice, fits: &[Cell], fails: &[Cell], in_blocks: bool) -> Option<Self> {
+    /// or with a single free axis, where limits cannot do better than bisection. Deterministic. Set `whole` to
+    /// false for a subset of the proven cells, which is too small to detect block sizes. `block` is the size that the engine
+    /// reports.
+    pub(super) fn new(
+        lattice: &Lattice,
+        fits: &[Cell],
+        fails: &[Cell],
+        whole: bool,
+        block: Option<u64>,
+    ) -> Option<Self> {
         let (free, axes) = (lattice.free(), lattice.axes().len());
         if fits.is_empty() || fails.is_empty() || free.len() < 2 {
             return None;
@@ -64,13 +90,18 @@ impl VersionSpace {
             sampled.map(|cell| select_axes(cell, &free).into_owned()).collect()
         };
         let mut random = ChaCha8Rng::seed_from_u64(0);
-        let (frames, mut hypotheses, exact) = sample_hypotheses(
-            &Frame::new(lattice.axes()),
-            &sampled(fits),
-            &sampled(fails),
-            in_blocks,
-            &mut random,
-        );
+        let (fits, fails, frame) = (sampled(fits), sampled(fails), Frame::new(lattice.axes()));
+        let loads = Loads::new(lattice.axes(), block).filter(|_| whole);
+        let (mut frames, mut hypotheses, mut agreement) =
+            sample_hypotheses(&frame, loads, &fits, &fails, whole, &mut random);
+        if loads.is_some() && agreement == Agreement::None {
+            let logarithms = frame.by(Counting::Logarithms);
+            let drawn = classifiers(&logarithms, frames.len(), &fits, &fails, &mut random);
+            if !drawn.is_empty() {
+                (hypotheses, agreement) = (drawn, Agreement::Classified);
+                frames.push(logarithms);
+            }
+        }
         hypotheses.truncate(MAX_HYPOTHESES);
         let all: f64 = hypotheses.iter().map(|hypothesis| hypothesis.weight).sum();
         hypotheses.iter_mut().for_each(|hypothesis| hypothesis.weight /= all);
@@ -81,8 +112,23 @@ impl VersionSpace {
             weight_matrix: WeightMatrix::new(hypotheses.iter().map(|hypothesis| &hypothesis.shape), &frames[0]),
             frames,
             hypotheses,
-            exact,
+            agreement,
         })
+    }
+
+    /// The limit as people write it, if most hypotheses are of one form that counts blocks.
+    pub(super) fn formula(&self) -> Option<String> {
+        let weight = |frame: usize| -> f64 {
+            let of_frame = self.hypotheses.iter().filter(|hypothesis| hypothesis.frame == frame);
+            of_frame.map(|hypothesis| hypothesis.weight).sum()
+        };
+        let best = (1..self.frames.len()).max_by(|a, b| weight(*a).total_cmp(&weight(*b)))?;
+        let Counting::Mechanism(form) = &self.frames[best].counting else {
+            return None;
+        };
+        let limits = self.hypotheses.iter().filter(|hypothesis| hypothesis.frame == best);
+        let sums: Vec<f64> = limits.map(|hypothesis| hypothesis.shape.0[0].weights[1]).collect();
+        (weight(best) > MOSTLY).then(|| form.formula(&sums)).flatten()
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -121,13 +167,12 @@ impl VersionSpace {
     /// apart. Only the cell itself if no limit agrees exactly: approximate limits would propose the same block again
     /// and again, cell by cell.
     pub(super) fn block_ends(&self, cell: Cell) -> Vec<Cell> {
-        if !self.exact {
+        if self.agreement != Agreement::Exact {
             return vec![cell];
         }
         let free_part = self.free_part(&cell);
-        let block_ends = self.frames[1..]
-            .iter()
-            .map(|frame| frame.block_ends(&free_part, &self.last));
+        let rounded = self.frames[1..].iter().filter(|frame| frame.has_coordinates());
+        let block_ends = rounded.map(|frame| frame.block_ends(&free_part, &self.last));
         let mut cells: Vec<Cell> = block_ends
             .map(|block_ends| self.with_free_part(&cell, block_ends))
             .collect();
@@ -152,6 +197,16 @@ impl VersionSpace {
         (most, *reaches.select_nth_unstable_by(middle, f64::total_cmp).1)
     }
 
+    /// How far the families that agree with all answers reach from one cell towards a harder one: the least and the most,
+    /// as shares of that segment.
+    pub(super) fn rivals(&self, from: &Cell, to: &Cell) -> (f64, f64) {
+        let reaches = self.reach(from, to, &[]).into_iter().zip(&self.hypotheses);
+        let of_rivals = reaches.filter(|(_, hypothesis)| hypothesis.is_rival);
+        of_rivals.fold((f64::INFINITY, -1.0), |(least, most), (reach, _)| {
+            (least.min(reach), most.max(reach))
+        })
+    }
+
     /// The share by which to tighten each limit near these failing cells: twice the excess that it admits there, so
     /// that a slightly wrong limit retreats further with every failure.
     pub(super) fn excess<'a>(&self, fails: impl Iterator<Item = &'a Cell>) -> Vec<f64> {
@@ -168,10 +223,7 @@ impl VersionSpace {
     /// The terms of a cell in each frame.
     fn terms(&self, cell: &Cell) -> Vec<Vec<f64>> {
         let free_part = self.free_part(cell);
-        self.frames
-            .iter()
-            .map(|frame| terms(&frame.coordinates(&free_part)))
-            .collect()
+        self.frames.iter().map(|frame| frame.terms(&free_part)).collect()
     }
 
     fn free_part<'a>(&self, cell: &'a Cell) -> Cow<'a, Cell> {
@@ -218,6 +270,11 @@ impl Frame {
     fn reach(&self, from: &Cell, to: &Cell, admits: impl Fn(&[f64]) -> bool) -> f64 {
         let mut terms = Vec::new();
         let mut at = |share: f64| {
+            if !self.has_coordinates() {
+                let sides = from.iter().zip(to);
+                let cell: Cell = sides.map(|(from, to)| step_along(*from, *to, share)).collect();
+                return admits(&self.terms(&cell));
+            }
             let sides = from.iter().zip(to).enumerate();
             let places =
                 sides.map(|(axis, (from, to))| self.coordinate(axis, step_along(*from, *to, share), self.blocks[axis]));
@@ -264,7 +321,7 @@ mod tests {
             let cells = cells.into_iter().map(|(input, output)| vec![input, output]);
             let (fits, fails): (Vec<Cell>, Vec<Cell>) = cells.partition(|cell| slope * cell[0] + cell[1] <= most);
             prop_assume!(!fits.is_empty() && !fails.is_empty());
-            let space = VersionSpace::new(&lattice(), &fits, &fails, true).unwrap();
+            let space = VersionSpace::new(&lattice(), &fits, &fails, true, None).unwrap();
             let admits = |cell: &Cell, most: f64| {
                 let terms = space.terms(cell);
                 let admitting = space.hypotheses.iter().filter(|one| one.shape.admits_up_to(&terms[one.frame], most));
@@ -283,7 +340,7 @@ mod tests {
     fn the_simplest_limit_that_agrees_gets_most_votes() {
         let fits: Vec<Cell> = (0..8).map(|step| vec![step * 100, 790 - step * 100]).collect();
         let fails: Vec<Cell> = (0..8).map(|step| vec![step * 100, 810 - step * 100]).collect();
-        let space = VersionSpace::new(&lattice(), &fits[3..], &fails[3..], true).unwrap();
+        let space = VersionSpace::new(&lattice(), &fits[3..], &fails[3..], true, None).unwrap();
         assert!(space.share(space.votes(&vec![350, 440])) > 0.7);
         assert!(space.share(space.votes(&vec![350, 460])) < 0.3);
     }
@@ -294,7 +351,7 @@ mod tests {
         let fits = [[100, 499], [250, 440], [290, 405], [350, 148], [450, 45]];
         let fails = [[240, 480], [280, 425], [310, 200], [400, 105], [480, 30]];
         let cells = |points: [[i64; 2]; 5]| points.map(|point| point.to_vec());
-        let space = VersionSpace::new(&lattice(), &cells(fits), &cells(fails), true).unwrap();
+        let space = VersionSpace::new(&lattice(), &cells(fits), &cells(fails), true, None).unwrap();
         let open = (220..480).step_by(10).filter(|at| !(290..310).contains(at));
         let wrong = open.flat_map(|at| {
             let most = if at > 300 { 500 } else { 700 } - at;
@@ -319,7 +376,7 @@ mod tests {
             cell
         };
         let cells = |part: f64| [12, 30].map(|requests| cell(requests, part));
-        let space = VersionSpace::new(&lattice, &cells(0.98), &cells(1.02), true).unwrap();
+        let space = VersionSpace::new(&lattice, &cells(0.98), &cells(1.02), true, None).unwrap();
         for requests in [3, 6, 18, 40] {
             let [fits, fails] = [0.95, 1.05].map(|part| space.share(space.votes(&cell(requests, part))));
             assert!(fits > 0.8 && fails < 0.1, "{requests}: {fits} {fails}");
@@ -327,7 +384,28 @@ mod tests {
     }
 
     #[test]
+    fn blocks_of_an_unusual_size_and_one_for_the_state_are_found() {
+        let axes = json!({ "concurrency": [1, 256], "input": [128, 65536], "output": [128, 128] });
+        let lattice = Lattice::parse(&axes).unwrap();
+        let cell = |requests: i64, input: i64| {
+            let (_, cell) = lattice.cells_at(&[requests, input, 128].map(Scalar::Int)).unwrap();
+            cell
+        };
+        // Of `requests`, each takes this many whole blocks of 1,568 tokens besides its state.
+        let last = |requests: i64| (204 / requests - 1) * 1568 - 128;
+        let counts = [5, 6, 8, 11, 15, 21, 30, 45, 66];
+        let fits: Vec<Cell> = counts.iter().map(|count| cell(*count, last(*count))).collect();
+        let fails: Vec<Cell> = counts.iter().map(|count| cell(*count, last(*count) + 20)).collect();
+        let space = VersionSpace::new(&lattice, &fits, &fails, true, None).unwrap();
+        assert_eq!(space.agreement, Agreement::Exact);
+        for count in [7, 13, 25, 50] {
+            let [fits, fails] = [-40, 60].map(|more| space.share(space.votes(&cell(count, last(count) + more))));
+            assert!(fits > 0.7 && fails < 0.3, "{count}: {fits} {fails}");
+        }
+    }
+
+    #[test]
     fn one_side_alone_gives_no_hypotheses() {
-        assert!(VersionSpace::new(&lattice(), &[vec![5, 5]], &[], true).is_none());
+        assert!(VersionSpace::new(&lattice(), &[vec![5, 5]], &[], true, None).is_none());
     }
 }

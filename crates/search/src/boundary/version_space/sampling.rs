@@ -8,8 +8,10 @@
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
+use super::Agreement;
 use super::fitting::{Constraints, LimitSample, NO_CUTOFF, samples};
-use super::limits::{Family, Frame, Limit, Shape, families, product_and_one_axis, terms};
+use super::limits::{Counting, Family, Frame, Limit, Shape, families, product_and_one_axis, terms};
+use super::mechanisms::{self, Loads, Mechanism, TERMS};
 use super::steps::Steps;
 use crate::boundary::lattice::Cell;
 
@@ -23,6 +25,10 @@ const UNIONS: usize = 4;
 const EXACT: f64 = 0.0005;
 /// ... or if it has the least violation, up to this.
 const MAX_VIOLATION: f64 = 0.02;
+/// A family that violates proven points by no more than this share predicts better than a classifier.
+const NEARLY: f64 = 0.004;
+/// A family with less than this share of the probability is no rival.
+const RIVAL: f64 = 0.01;
 /// Prior weight of limits that are two corners, relative to the families.
 const CORNERS_PRIOR: f64 = 12.0;
 /// The range of a coefficient before anything is known, in natural logarithms.
@@ -33,7 +39,7 @@ pub(super) const FURTHER_COEFFICIENT: f64 = 0.7;
 /// The weight of a limit that agrees only approximately, relative to one that agrees.
 const VIOLATING: f64 = 0.1;
 /// The prior weight of a family in blocks of one size, relative to the family without blocks, ...
-const BLOCKS_PRIOR: f64 = 1.0 / 3000.0;
+const BLOCKS_PRIOR: f64 = 1.0 / 1000.0;
 /// ... and in blocks of the most usual size.
 const USUAL_PRIOR: f64 = 1.0 / 100.0;
 const USUAL_BLOCK: f64 = 16.0;
@@ -49,6 +55,8 @@ pub(super) struct Hypothesis {
     pub(super) frame: usize,
     /// Its probability; they sum to 1.
     pub(super) weight: f64,
+    /// Whether it stands for a whole family, which rivals the others until an answer tells them apart.
+    pub(super) is_rival: bool,
 }
 
 /// A family fitted to the proven points.
@@ -56,6 +64,8 @@ struct FamilyFit {
     family: Family,
     /// The index of its frame.
     frame: usize,
+    /// Whether at least one hypothesis is drawn from it.
+    is_drawn: bool,
     constraints: Constraints,
     /// Starting points of the random walk, each with its violation.
     initial: Vec<(f64, LimitSample)>,
@@ -75,6 +85,7 @@ impl FamilyFit {
         Self {
             family,
             frame,
+            is_drawn: frame == 0,
             constraints,
             initial,
         }
@@ -115,11 +126,12 @@ impl FamilyFit {
 /// and whether they agree exactly.
 pub(super) fn sample_hypotheses(
     frame: &Frame,
+    loads: Option<Loads>,
     fits: &[Cell],
     fails: &[Cell],
     in_blocks: bool,
     random: &mut ChaCha8Rng,
-) -> (Vec<Frame>, Vec<Hypothesis>, bool) {
+) -> (Vec<Frame>, Vec<Hypothesis>, Agreement) {
     let axes = frame.axes();
     let terms_in = |frame: &Frame| ProvenTerms {
         fits: fits.iter().map(|cell| terms(&frame.coordinates(cell))).collect(),
@@ -155,6 +167,9 @@ pub(super) fn sample_hypotheses(
             }
         }
     }
+    if let Some(loads) = loads.filter(|_| in_blocks) {
+        add_mechanisms(loads, frame, fits, fails, &mut frames, &mut candidates);
+    }
     let least = candidates
         .iter()
         .map(FamilyFit::violation)
@@ -181,7 +196,7 @@ pub(super) fn sample_hypotheses(
 
     let agrees = slack.max(EXACT);
     let mut weights: Vec<f64> = candidates.iter().map(|candidate| candidate.weight(agrees)).collect();
-    let mut smooth: Vec<bool> = candidates.iter().map(|candidate| candidate.frame == 0).collect();
+    let mut smooth: Vec<bool> = candidates.iter().map(|candidate| candidate.is_drawn).collect();
     if !pairs.is_empty() {
         let narrowest = candidates.iter().map(|candidate| -candidate.violation());
         weights.push(CORNERS_PRIOR * evidence(2 * axes - 1, narrowest.fold(1.0, f64::min)));
@@ -190,7 +205,13 @@ pub(super) fn sample_hypotheses(
     weights.extend(steps.iter().map(Steps::weight));
     smooth.extend(steps.iter().map(|_| false));
     let draws = shares(&weights, &smooth);
-    let exact = slack <= 0.0 || candidates.is_empty() && !steps.is_empty();
+    let agreement = if slack <= 0.0 || candidates.is_empty() && !steps.is_empty() {
+        Agreement::Exact
+    } else if !pairs.is_empty() || !candidates.is_empty() && least <= NEARLY {
+        Agreement::Nearly
+    } else {
+        Agreement::None
+    };
 
     let mut drawn: Vec<Hypothesis> = Vec::new();
     if !pairs.is_empty() {
@@ -200,6 +221,7 @@ pub(super) fn sample_hypotheses(
             shape: Shape(corners.into_iter().map(Limit::corner).collect()),
             frame: 0,
             weight: share / count as f64,
+            is_rival: false,
         }));
     }
     for (steps, (share, count)) in steps.iter().zip(&draws[draws.len() - steps.len()..]) {
@@ -207,39 +229,147 @@ pub(super) fn sample_hypotheses(
             shape: Shape(limits),
             frame: 0,
             weight: share / *count as f64,
+            is_rival: false,
         }));
     }
     let mut limits: Vec<(Limit, usize, f64)> = Vec::new();
+    let mut rivals = Vec::new();
     for (candidate, (share, count)) in candidates.into_iter().zip(draws).filter(|(_, (_, count))| *count > 0) {
         let FamilyFit {
             family,
             frame,
             constraints,
             initial,
+            ..
         } = candidate;
         let agreeing = initial.into_iter().filter(|(violation, _)| *violation <= agrees);
         let initial: Vec<LimitSample> = agreeing.map(|(_, draw)| draw).collect();
         let draws = samples(&constraints, &initial, slack, count, random);
         let each = share / draws.len() as f64;
+        if share >= RIVAL {
+            rivals.push(limits.len());
+        }
         limits.extend(draws.into_iter().map(|draw| (draw.limit(&family), frame, each)));
     }
     let easiest = frame.coordinates(&vec![0; axes]);
     let every = limits.len().div_ceil(UNIONS).max(1);
-    for (limit, frame, weight) in limits.iter().step_by(every) {
+    let unions = limits.iter().step_by(every);
+    for (limit, frame, weight) in unions.filter(|(_, frame, _)| frames[*frame].has_coordinates()) {
         let mut corner = easiest.clone();
         draw_corner(&mut corner, &easiest, &fails, random);
         drawn.push(Hypothesis {
             shape: Shape(vec![limit.clone(), Limit::corner(corner)]),
             frame: *frame,
             weight: *weight,
+            is_rival: false,
         });
     }
-    drawn.extend(limits.into_iter().map(|(limit, frame, weight)| Hypothesis {
-        shape: Shape(vec![limit]),
-        frame,
-        weight,
-    }));
-    (frames, drawn, exact)
+    drawn.extend(
+        limits
+            .into_iter()
+            .enumerate()
+            .map(|(index, (limit, frame, weight))| Hypothesis {
+                shape: Shape(vec![limit]),
+                frame,
+                weight,
+                is_rival: rivals.contains(&index),
+            }),
+    );
+    (frames, drawn, agreement)
+}
+
+/// Forms of one kind that are drawn from: those with the widest margins.
+const FORMS_BY_KIND: usize = 3;
+/// A form agrees if it keeps at least this margin.
+const STRICT: f64 = 1e-6;
+/// Rounds that look between two forms for one that agrees.
+const BETWEEN: usize = 9;
+/// Between forms of which none violates less than this, none agrees.
+const CLOSE: f64 = 0.05;
+/// A form that violates more than this is far from one that agrees.
+const MAX_FORM_VIOLATION: f64 = 0.2;
+
+/// Adds the forms of mechanisms that agree with every answer.
+fn add_mechanisms(
+    loads: Loads,
+    frame: &Frame,
+    fits: &[Cell],
+    fails: &[Cell],
+    frames: &mut Vec<Frame>,
+    candidates: &mut Vec<FamilyFit>,
+) {
+    for kind in mechanisms::kinds(loads) {
+        let share = 1.0 / kind.forms.len() as f64;
+        let fit = |form: &Mechanism| -> FamilyFit {
+            let family = summed(form, kind.prior * share);
+            let proven = proven_terms(form, fits, fails);
+            let constraints = Constraints::new(&family, 1, &proven.fits, &proven.fails);
+            let cut = usize::from(form.is_capped());
+            let initial = constraints.best_limit(cut, MAX_FORM_VIOLATION).into_iter().collect();
+            FamilyFit {
+                family,
+                frame: 0,
+                is_drawn: false,
+                constraints,
+                initial,
+            }
+        };
+        let mut fitted: Vec<(FamilyFit, Mechanism)> = Vec::new();
+        let tolerated = if kind.continuous { CLOSE } else { EXACT };
+        let agrees = |form: &&Mechanism| {
+            mechanisms::single_violation(form, fits, fails).is_none_or(|violation| violation <= tolerated)
+        };
+        for form in kind.forms.iter().filter(agrees) {
+            fitted.push((fit(form), form.clone()));
+        }
+        if kind.continuous {
+            for _ in 0..BETWEEN {
+                let best =
+                    (0..fitted.len()).min_by(|a, b| fitted[*a].0.violation().total_cmp(&fitted[*b].0.violation()));
+                let Some(best) = best.filter(|best| (-EXACT..CLOSE).contains(&fitted[*best].0.violation())) else {
+                    break;
+                };
+                let around = [best.checked_sub(1), Some(best + 1).filter(|next| *next < fitted.len())];
+                let between: Vec<Option<Mechanism>> = around
+                    .iter()
+                    .map(|other| fitted[best].1.between(&fitted[(*other)?].1))
+                    .collect();
+                for (form, at) in between.into_iter().zip([best, best + 1]).rev() {
+                    if let Some(form) = form {
+                        fitted.insert(at, (fit(&form), form));
+                    }
+                }
+            }
+        }
+        // A piece that is the same at every point would separate nothing, at a violation of 0.
+        fitted.retain(|(fit, _)| fit.violation() < -STRICT);
+        fitted.sort_by(|a, b| a.0.violation().total_cmp(&b.0.violation()));
+        fitted.truncate(FORMS_BY_KIND);
+        for (index, (mut fit, form)) in fitted.into_iter().enumerate() {
+            fit.frame = frames.len();
+            fit.is_drawn = index == 0;
+            frames.push(frame.by(Counting::Mechanism(form)));
+            candidates.push(fit);
+        }
+    }
+}
+
+/// The family of a form: its pieces add up.
+fn summed(form: &Mechanism, prior: f64) -> Family {
+    let unit = |piece: usize| (0..TERMS).map(|term| f64::from(u8::from(term == piece))).collect();
+    Family {
+        basis: (1..=form.pieces()).map(unit).collect(),
+        prior,
+    }
+}
+
+/// The terms of the proven cells under a form.
+fn proven_terms(form: &Mechanism, fits: &[Cell], fails: &[Cell]) -> ProvenTerms {
+    let terms = |cells: &[Cell]| cells.iter().map(|cell| form.terms(cell).to_vec()).collect();
+    ProvenTerms {
+        fits: terms(fits),
+        fails: terms(fails),
+    }
 }
 
 /// The violation to allow, given the least violation of all families.
