@@ -170,7 +170,8 @@ fn graph(count: f64) -> f64 {
 }
 
 impl Pieces {
-    fn of(self, load: Load) -> [f64; 2] {
+    /// The one or two sums of a load.
+    fn sums(self, load: Load) -> [f64; 2] {
         let Load { input, output, count } = load;
         let total = input + output;
         match self {
@@ -211,7 +212,8 @@ impl Pieces {
 }
 
 impl Cap {
-    fn of(self, load: Load) -> f64 {
+    /// The capped quantity of a load; 0 for no cap.
+    fn quantity(self, load: Load) -> f64 {
         let Load { input, output, count } = load;
         match self {
             Cap::None => 0.0,
@@ -240,8 +242,9 @@ pub(super) const TERMS: usize = 3;
 
 impl Mechanism {
     fn new(loads: Loads, form: Form) -> Self {
-        let [one, other] = form.pieces.of(loads.largest);
-        let scale = [form.cap.of(loads.largest), one, other].map(|most| if most > 0.0 { 1.0 / most } else { 0.0 });
+        let [one, other] = form.pieces.sums(loads.largest);
+        let scale =
+            [form.cap.quantity(loads.largest), one, other].map(|most| if most > 0.0 { 1.0 / most } else { 0.0 });
         Self { loads, form, scale }
     }
 
@@ -250,8 +253,8 @@ impl Mechanism {
     }
 
     fn terms_of(&self, load: Load) -> [f64; TERMS] {
-        let [one, other] = self.form.pieces.of(load);
-        let terms = [self.form.cap.of(load), one, other];
+        let [one, other] = self.form.pieces.sums(load);
+        let terms = [self.form.cap.quantity(load), one, other];
         std::array::from_fn(|index| terms[index] * self.scale[index])
     }
 
@@ -364,38 +367,38 @@ pub(super) fn kinds(loads: Loads) -> Vec<Kind> {
     };
     let Load { input, output, .. } = loads.largest;
     let [by_input, by_output, by_count] = [0, 1, 2].map(|index| loads.is_searched(index));
-    let of = |sizes: Vec<f64>, piece: fn(f64) -> Pieces| sizes.into_iter().map(piece).collect::<Vec<_>>();
+    let each = |sizes: Vec<f64>, piece: fn(f64) -> Pieces| sizes.into_iter().map(piece).collect::<Vec<_>>();
     let sizes = block_sizes(input + output);
     let common: Vec<f64> = sizes
         .iter()
         .copied()
         .filter(|size| [16.0, 32.0, 64.0, 128.0, 256.0].contains(size))
         .collect();
-    add(of(common, Pieces::Blocks), Cap::None, 2.0, false);
-    add(of(sizes.clone(), Pieces::Blocks), Cap::None, 1.0, false);
-    add(of(sizes.clone(), Pieces::FullBlocks), Cap::None, 1.0, false);
-    add(of(sizes.clone(), Pieces::BlocksAndState), Cap::None, 1.0, false);
+    add(each(common, Pieces::Blocks), Cap::None, 2.0, false);
+    add(each(sizes.clone(), Pieces::Blocks), Cap::None, 1.0, false);
+    add(each(sizes.clone(), Pieces::FullBlocks), Cap::None, 1.0, false);
+    add(each(sizes.clone(), Pieces::BlocksAndState), Cap::None, 1.0, false);
     if let Some(block) = loads.block {
         for form in [Pieces::Blocks, Pieces::FullBlocks, Pieces::BlocksAndState] {
             add(vec![form(block)], Cap::None, 2.0, false);
         }
     }
     let coarse = sizes.iter().copied().filter(|size| size % 256.0 == 0.0).collect();
-    add(of(coarse, Pieces::BlocksAndMore), Cap::None, 0.5, false);
+    add(each(coarse, Pieces::BlocksAndMore), Cap::None, 0.5, false);
     if by_input {
         let sizes = sizes
             .iter()
             .copied()
             .filter(|size| size.log2().fract() == 0.0)
             .collect();
-        add(of(sizes, Pieces::InputBlocks), Cap::None, 0.5, false);
+        add(each(sizes, Pieces::InputBlocks), Cap::None, 0.5, false);
         add(vec![Pieces::PaddedInput], Cap::None, 1.0, false);
         let (low, high) = (loads.smallest_input(), input);
-        add(of(spread(low, high), Pieces::Kink), Cap::None, 2.0, true);
-        add(of(spread(low, high), Pieces::Jump), Cap::None, 0.5, true);
+        add(each(spread(low, high), Pieces::Kink), Cap::None, 2.0, true);
+        add(each(spread(low, high), Pieces::Jump), Cap::None, 0.5, true);
         if by_count {
-            add(of(spread(low, high), Pieces::Chunk), Cap::None, 1.0, true);
-            add(of(spread(low, high), Pieces::Prefix), Cap::None, 1.0, true);
+            add(each(spread(low, high), Pieces::Chunk), Cap::None, 1.0, true);
+            add(each(spread(low, high), Pieces::Prefix), Cap::None, 1.0, true);
         }
         if by_count && by_output {
             add(vec![Pieces::Squares], Cap::None, 2.0, false);
@@ -404,7 +407,7 @@ pub(super) fn kinds(loads: Loads) -> Vec<Kind> {
         }
     }
     add(vec![Pieces::PaddedTotal], Cap::None, 0.2, false);
-    add(of(spread(64.0, input + output), Pieces::Window), Cap::None, 2.0, true);
+    add(each(spread(64.0, input + output), Pieces::Window), Cap::None, 2.0, true);
     let mut caps = Vec::new();
     if by_count {
         add(vec![Pieces::CountsOfEight], Cap::None, 0.3, false);
