@@ -208,7 +208,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     let (run, warnings) = match args.resume.as_ref().zip(resumed) {
         Some((folder, manifest)) => {
             manifest.check(&plan, |name| script::module_hash(&main, name))?;
-            if manifest.done() {
+            if manifest.done() && !manifest.is_changed_by(&plan) {
                 let found = RecordedRun::read_intact(folder)?;
                 if found.complete() {
                     show::print_finished(&found, args.json, program)?;
@@ -519,11 +519,29 @@ fn conclude(
             program.print_json(result)?;
         }
     }
+    print_larger_budget(result, host, program);
     if host.run.nothing_fits() {
         program.note("nothing is known to fit");
         return Ok(1);
     }
     Ok(0)
+}
+
+/// Prints the command that goes on with twice the budget, if a budget ended the search of the result.
+fn print_larger_budget(result: &Value, host: &Host, program: &Program) {
+    let search = &result["search"];
+    let Some((option, spent)) = search["stopped"]
+        .as_str()
+        .and_then(|name| Some((name, name.strip_prefix("max_")?)))
+    else {
+        return;
+    };
+    if let (Some(folder), Some(spent)) = (host.run.folder(), search[spent].as_f64()) {
+        let script = host.settings.script.display().to_string();
+        let larger = format!("--search.{} {}", option.replace('_', "-"), (2.0 * spent).ceil());
+        let command = resume_command(&script, folder, &host.settings.set, &[larger]);
+        program.note(format!("`{option}` ended the search; go on with: {command}"));
+    }
 }
 
 /// Ends a run after a mistake of the user or the script before anything started: removes the useless folder.

@@ -223,12 +223,7 @@ impl Manifest {
                 None => differences.push(format!("the module `{name}` no longer exists")),
             }
         }
-        let now = plan
-            .set
-            .clone()
-            .into_iter()
-            .map(|(name, value)| (name, secrets::hidden_value(value)))
-            .collect();
+        let now = hidden(&plan.set);
         parameters("", &comparable(&self.set), &comparable(&now), &mut differences);
         if let (Some(before), Some(now)) = (self.seed, plan.seed)
             && before != now
@@ -239,6 +234,11 @@ impl Manifest {
             return Err(refusal(&differences));
         }
         Ok(())
+    }
+
+    /// Whether `plan` changes what a resume may change, so that a finished run goes on.
+    pub fn is_changed_by(&self, plan: &RunPlan) -> bool {
+        completed(self.set.clone(), hidden(&plan.set)) != self.set
     }
 
     /// Fails if the script at `path` is not the one that ran.
@@ -262,8 +262,9 @@ impl Manifest {
         }
     }
 
-    /// Adds the permissions of a later execution: repeating the run needs all of them.
-    pub(super) fn allow(&mut self, plan: &RunPlan) {
+    /// Adds the parameters and permissions of a later execution: repeating the run needs all of them.
+    pub(super) fn amend(&mut self, plan: &RunPlan) {
+        self.set = completed(std::mem::take(&mut self.set), hidden(&plan.set));
         self.permit(plan.permissions.iter().cloned());
         self.shared_gpu |= plan.shared_gpu;
         self.insecure |= plan.insecure;
@@ -318,16 +319,25 @@ impl RunPlan {
     }
 }
 
-/// Parameters without those that a resume may change: whether a point that ended the server counts as failing.
+/// Options of a search that a resume may change: its budgets, and whether a point that ended the server counts as failing.
+const CHANGEABLE: [&str; 5] = ["crash", "max_gpu_seconds", "max_probes", "max_seconds", "max_starts"];
+
+/// Parameters without those that a resume may change.
 fn comparable(set: &Map<String, Value>) -> Map<String, Value> {
     let mut set = set.clone();
     if let Some(Value::Object(search)) = set.get_mut("search") {
-        search.remove("crash");
+        CHANGEABLE.iter().for_each(|name| drop(search.remove(*name)));
         if search.is_empty() {
             set.remove("search");
         }
     }
     set
+}
+
+/// The parameters without secrets.
+fn hidden(set: &Map<String, Value>) -> Map<String, Value> {
+    let hidden = |(name, value): (&String, &Value)| (name.clone(), secrets::hidden_value(value.clone()));
+    set.iter().map(hidden).collect()
 }
 
 fn parameters(prefix: &str, before: &Map<String, Value>, now: &Map<String, Value>, found: &mut Vec<String>) {

@@ -80,7 +80,7 @@ impl Run {
         let mut manifest = Manifest::read(&folder)?;
         manifest.status = RunStatus::Running;
         manifest.ended = None;
-        manifest.allow(plan);
+        manifest.amend(plan);
         let (answers, points) = replay.size();
         let has_begun = !journal.is_empty();
         let run = Self::with_writer(folder, journal, manifest, replay, totals, plan)?;

@@ -185,6 +185,44 @@ fn a_finished_run_prints_its_result_again() {
 }
 
 #[test]
+fn a_search_that_its_budget_ended_goes_on_with_a_larger_one() {
+    let folder = temp();
+    let run = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_profiler"))
+            .env("XDG_STATE_HOME", SHARED_STATE)
+            .current_dir(&folder)
+            .env("HOME", folder.path())
+            .args([
+                "run",
+                "adaptive",
+                "--engine",
+                "sim",
+                "--search.use-report",
+                "false",
+                "--json",
+            ])
+            .args(args)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (document, String::from_utf8(output.stderr).unwrap())
+    };
+    let search = |document: &Value, key: &str| document["result"]["search"][key].clone();
+    let (first, said) = run(&["--search.max-probes", "6", "--out", "out"]);
+    assert_eq!(search(&first, "stopped"), "max_probes", "{first}");
+    assert!(said.contains("--resume out --search.max-probes 12"), "{said}");
+    let before = points(&folder.path().join("out"));
+    let (second, _) = run(&["--resume", "out", "--search.max-probes", "60"]);
+    assert_eq!(search(&second, "stopped"), "verified", "{second}");
+    let after = points(&folder.path().join("out"));
+    assert_eq!(after[..before.len()], before, "nothing is sent again");
+    assert_eq!(search(&second, "probes"), after.len(), "{second}");
+    let (again, _) = run(&["--resume", "out"]);
+    assert_eq!(again["result"], second["result"], "the larger budget is kept");
+}
+
+#[test]
 fn another_run_is_refused_with_the_differences() {
     let started = Profiler::new()
         .file("lib.rhai", "fn f() { 1 }")
