@@ -240,7 +240,7 @@ pub enum RunStatus {
 
 names!(RunStatus { Running "running", Done "done", Failed "failed", Interrupted "interrupted", });
 
-/// What an engine is doing.
+/// A phase of an engine's life, as the live view shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EnginePhase {

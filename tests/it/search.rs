@@ -36,8 +36,8 @@ fn every_strategy_finds_a_true_boundary_within_its_probes() {
             let result = found(&format!(
                 r#"
                 let done = search::{strategy}(map, |p| {{
-                    // What is known is asked only in the end, just inside of the boundary, and only an answer that
-                    // alone decides is asked for twice.
+                    // Known answers are asked for only in the end, just inside the boundary. Only an answer that decides
+                    // alone is asked for twice.
                     let is_end = [map.smallest(), map.largest()].contains(p);
                     if map.classify(p) != "unknown" {{ assert(is_end || map.to_confirm(3).contains(p), `asked ${{p}} though it is known`); }}
                     assert(is_end || !map.recorded(p), `asked ${{p}} twice`);

@@ -34,8 +34,9 @@ pub struct Certificate {
 }
 
 impl Boundary {
-    /// The certificate of places that are known from both sides, by the source of their prediction, and the
-    /// report that it is. With `by` `"fitted"`, their sides are the proven points that are nearest, because the places moved with every answer.
+    /// The certificate of places that are known from both sides, by the source of their prediction; `report` if it is
+    /// one. With `by` `"fitted"`, their sides are the proven points that are nearest, because the places moved with every
+    /// answer.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ pub(super) struct Frame {
     pub(super) counting: Counting,
 }
 
-/// What the terms of a cell are.
+/// The terms of a cell.
 #[derive(Clone, Debug)]
 pub(super) enum Counting {
     /// Its coordinates and their products.

@@ -89,7 +89,8 @@ impl Loads {
     }
 }
 
-/// What a point needs, as one or two sums of tokens that grow with its hardness, and what is capped beside the pool.
+/// The need of a point, as one or two sums of tokens that grow with its hardness, and the quantity capped beside the
+/// pool.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Form {
     pieces: Pieces,
