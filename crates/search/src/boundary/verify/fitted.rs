@@ -288,35 +288,47 @@ impl<E: From<Error>> LimitPrediction<'_, E> {
         if self.map.records().len() >= RIVALS_BY_AXIS[usize::from(axes > 2)] * axes {
             return Ok(None);
         }
-        let mut widest = RIVALS_DIFFER;
+        self.widest(&self.crossings()?, RIVALS_DIFFER, |place, along, axis, line| {
+            let (_, mut from) = self.map.lattice.cells(&place.point)?;
+            let mut to = from.clone();
+            (from[along], to[along]) = (0, axis.last());
+            let (least, most) = hypotheses.rivals(&from, &to);
+            let value = |share: f64| axis.at(&self.map.lattice.point(&cell_along(&from, &to, share.clamp(0.0, 1.0))));
+            let easy = axis.difficulty(value(least)).max(line.low);
+            let hard = axis.difficulty(value(most)).min(line.high);
+            Ok(Some((hard - easy - line.step(), f64::midpoint(easy, hard))))
+        })
+    }
+
+    /// A point at the place that is widest, relative to its value, on the axis on which it is narrowest; `None` if none is
+    /// wider than `least`. `spread` returns the width of a place on an axis, and the difficulty to probe there.
+    fn widest(
+        &self,
+        places: &[Place],
+        least: f64,
+        spread: impl Fn(&Place, usize, &Axis, &Line) -> Result<Option<(f64, f64)>, E>,
+    ) -> Result<Option<Point>, E> {
+        let mut widest = least;
         let mut next = None;
-        for place in self.crossings()? {
-            let mut nearest = f64::INFINITY;
+        for place in places {
+            let mut narrowest = f64::INFINITY;
             let mut point = None;
             for along in self.map.lattice.free() {
                 let axis = &self.map.lattice.axes()[along];
-                let line = self.map.line(&place, axis)?;
-                let (_, mut from) = self.map.lattice.cells(&place.point)?;
-                let mut to = from.clone();
-                (from[along], to[along]) = (0, axis.last());
-                let (least, most) = hypotheses.rivals(&from, &to);
-                let value =
-                    |share: f64| axis.at(&self.map.lattice.point(&cell_along(&from, &to, share.clamp(0.0, 1.0))));
-                let (easy, hard) = (
-                    axis.difficulty(value(least)).max(line.low),
-                    axis.difficulty(value(most)).min(line.high),
-                );
+                let line = self.map.line(place, axis)?;
+                let Some((width, difficulty)) = spread(place, along, axis, &line)? else {
+                    continue;
+                };
                 let scale = axis.at(&place.point).abs().max((line.hard - line.easy) / NARROW);
-                let apart = (hard - easy - line.step()) / scale;
-                if apart < nearest {
-                    nearest = apart;
-                    let between = between(axis, &place.point, &line, f64::midpoint(easy, hard));
+                if width / scale < narrowest {
+                    narrowest = width / scale;
+                    let between = between(axis, &place.point, &line, difficulty);
                     let is_open = self.map.can_be_asked(&between)? && !self.map.is_followed(&between, along)?;
                     point = is_open.then_some(between);
                 }
             }
-            if nearest > widest && point.is_some() {
-                widest = nearest;
+            if narrowest > widest && point.is_some() {
+                widest = narrowest;
                 next = point;
             }
         }
@@ -381,31 +393,9 @@ impl<E: From<Error>> LimitPrediction<'_, E> {
             return Ok(None);
         }
         let graded = self.graded(DISAGREE);
-        let mut widest = DIFFER;
-        let mut next = None;
-        for place in graded.crossings()? {
-            let mut nearest = f64::INFINITY;
-            let mut point = None;
-            for along in self.map.lattice.free() {
-                let axis = &self.map.lattice.axes()[along];
-                let Some(apart) = graded.place(PlaceKind::Ray, &place.point, axis)?.width(axis) else {
-                    continue;
-                };
-                let line = self.map.line(&place, axis)?;
-                let at = axis.at(&place.point);
-                let apart = apart / at.abs().max((line.hard - line.easy) / NARROW);
-                if apart < nearest {
-                    nearest = apart;
-                    let between = between(axis, &place.point, &line, axis.difficulty(at));
-                    let is_open = self.map.can_be_asked(&between)? && !self.map.is_followed(&between, along)?;
-                    point = is_open.then_some(between);
-                }
-            }
-            if nearest > widest && nearest.is_finite() && point.is_some() {
-                widest = nearest;
-                next = point;
-            }
-        }
-        Ok(next)
+        self.widest(&graded.crossings()?, DIFFER, |place, _, axis, _| {
+            let width = graded.place(PlaceKind::Ray, &place.point, axis)?.width(axis);
+            Ok(width.map(|width| (width, axis.difficulty(axis.at(&place.point)))))
+        })
     }
 }
