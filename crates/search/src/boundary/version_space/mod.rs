@@ -7,7 +7,10 @@
 //! beyond which less fits. A family's share of the votes depends on how well it predicted the answers, which favours
 //! simple ones.
 
+mod blocks;
+mod candidates;
 mod classifier;
+mod corners;
 mod fitting;
 mod limits;
 mod linear_program;

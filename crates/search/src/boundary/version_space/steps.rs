@@ -4,9 +4,9 @@
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
+use super::candidates::{COEFFICIENT_RANGE, FURTHER_COEFFICIENT, ProvenTerms};
 use super::fitting::NO_CUTOFF;
 use super::limits::{Family, Limit, dot};
-use super::sampling::{COEFFICIENT_RANGE, FURTHER_COEFFICIENT, ProvenTerms};
 
 /// The largest factor by which the maximum falls at a step.
 const MAX_FALL: f64 = 1.5;
