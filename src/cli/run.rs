@@ -152,51 +152,14 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 
 fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     let resumed = args.resume.as_deref().map(|folder| trusted(args, folder)).transpose()?;
-    let script = match (&args.script, &resumed) {
-        (Some(script), _) => script.clone(),
-        (None, Some(manifest)) => PathBuf::from(&manifest.script.path),
-        (None, None) => {
-            return Err(Fault::usage("`profiler run` needs a script")
-                .hint("give the path of one, or a name that `profiler list` shows: profiler run adaptive"));
-        }
-    };
-    let main = match &args.resume {
-        // The script came from standard input in the first execution.
-        Some(folder) if script == Path::new(STDIN) => {
-            let text = Folder::open(folder)?.read("script.rhai")?.unwrap_or_default();
-            Main::from_input(&String::from_utf8_lossy(&text))
-        }
-        _ => Main::open(&script)?,
-    };
-    if let Some(manifest) = &resumed {
-        manifest.check_script(&main.source.sha256, &script)?;
-    }
+    let (script, main) = open_script(args, resumed.as_ref())?;
     if args.help {
         return doc::script_help(&script, &main, program).map(Prepared::Finished);
     }
     if let Some(out) = args.out.as_ref().filter(|_| !args.force_new && args.attempt.is_none()) {
         check_free(out)?;
     }
-    let mut plan = RunPlan {
-        script: Script {
-            name: match script.file_stem().unwrap_or_default().to_string_lossy().as_ref() {
-                STDIN => "stdin".to_owned(),
-                name => name.to_owned(),
-            },
-            path: script.display().to_string(),
-            sha256: main.source.sha256.clone(),
-        },
-        text: main.source.text.to_string(),
-        modules: Vec::new(),
-        set: args.options.parameters()?,
-        seed: args.options.seed,
-        permissions: args.options.allow.clone(),
-        shared_gpu: args.options.shared_gpu,
-        insecure: args.options.insecure,
-        max_operations: args.options.max_operations,
-        max_disk: args.max_disk,
-        attempt: args.attempt,
-    };
+    let mut plan = plan(args, &script, &main)?;
     if args.resume.is_none()
         && let Some(status) = check_first(args, &script, &main, &mut plan, program)?
     {
@@ -216,15 +179,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
                 }
             }
             plan.set = completed(manifest.set, plan.set);
-            if has_hidden(&plan.set) {
-                return Err(
-                    Fault::usage("this run was given a secret, which its folder does not keep")
-                        .hint("give it again: the same --set and --params as at first"),
-                );
-            }
-            let (run, warnings) = Run::resume(folder, &plan)?;
-            run.trust_only(args.trusted().map(str::to_owned).collect());
-            (run, warnings)
+            resume(args, folder, &plan)?
         }
         None => {
             // The run may be killed before they are imported.
@@ -250,6 +205,71 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     let author = Author::from_script(&main);
     let host = args.options.host(&script, plan.set, run, false, author, program)?;
     Ok(Prepared::Ready(main, host))
+}
+
+/// The path and the text of the script: the one named, or else that of the run to resume.
+fn open_script(args: &Args, resumed: Option<&Manifest>) -> Result<(PathBuf, Main)> {
+    let script = match (&args.script, resumed) {
+        (Some(script), _) => script.clone(),
+        (None, Some(manifest)) => PathBuf::from(&manifest.script.path),
+        (None, None) => {
+            return Err(Fault::usage("`profiler run` needs a script")
+                .hint("give the path of one, or a name that `profiler list` shows: profiler run adaptive"));
+        }
+    };
+    let main = match &args.resume {
+        // The script came from standard input in the first execution.
+        Some(folder) if script == Path::new(STDIN) => {
+            let text = Folder::open(folder)?.read("script.rhai")?.unwrap_or_default();
+            Main::from_input(&String::from_utf8_lossy(&text))
+        }
+        _ => Main::open(&script)?,
+    };
+    if let Some(manifest) = resumed {
+        manifest.check_script(&main.source.sha256, &script)?;
+    }
+    Ok((script, main))
+}
+
+/// The plan of the run, with the parameters and bounds of the command line.
+fn plan(args: &Args, script: &Path, main: &Main) -> Result<RunPlan> {
+    Ok(RunPlan {
+        script: Script {
+            name: match script.file_stem().unwrap_or_default().to_string_lossy().as_ref() {
+                STDIN => "stdin".to_owned(),
+                name => name.to_owned(),
+            },
+            path: script.display().to_string(),
+            sha256: main.source.sha256.clone(),
+        },
+        text: main.source.text.to_string(),
+        modules: Vec::new(),
+        set: args.options.parameters()?,
+        seed: args.options.seed,
+        permissions: args.options.allow.clone(),
+        shared_gpu: args.options.shared_gpu,
+        insecure: args.options.insecure,
+        max_operations: args.options.max_operations,
+        max_disk: args.max_disk,
+        attempt: args.attempt,
+    })
+}
+
+/// Goes on with an interrupted run.
+///
+/// # Errors
+///
+/// `usage` if it was given a secret that is not given again.
+fn resume(args: &Args, folder: &Path, plan: &RunPlan) -> Result<(Run, Vec<Warning>)> {
+    if has_hidden(&plan.set) {
+        return Err(
+            Fault::usage("this run was given a secret, which its folder does not keep")
+                .hint("give it again: the same --set and --params as at first"),
+        );
+    }
+    let (run, warnings) = Run::resume(folder, plan)?;
+    run.trust_only(args.trusted().map(str::to_owned).collect());
+    Ok((run, warnings))
 }
 
 /// The manifest of a run that may be resumed. Its script and modules must ship with the program, must have run in this

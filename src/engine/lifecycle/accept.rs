@@ -6,7 +6,7 @@ use super::engine::Engine;
 use super::requests::send_one;
 use super::served::{AskedModel, refused_model};
 use super::state::Running;
-use crate::engine::adapter::passes;
+use crate::engine::adapter::{RequestForm, passes};
 use crate::engine::wire::forms::{
     Accepted, LENGTH, NEWER_LENGTH, OPTIONAL, described, failure_text, is_of_the_form, is_of_the_model, remove,
 };
@@ -48,6 +48,8 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
     let mut absent = None;
     // True while the server has shown neither a path of the API nor a list of models.
     let mut nothing_there = running.facts.iter().all(|fact| fact.name != "model");
+    // A program that we started knows its model, so requests may omit a name that nobody confirmed.
+    let knows_model = nothing_there && running.server.ours() && !asked.untried;
     let mut patience = engine.patience();
     let mut rejected = 0;
     for (index, mut form) in forms.into_iter().enumerate() {
@@ -86,21 +88,11 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
                 rejected += u64::from(status == 429);
                 continue;
             }
-            let error_detail = error_detail(&failure.message);
-            let names = |word: &str| error_detail.contains(word);
-            if asked.untried && is_of_the_model(failure, &error_detail, running.info.model.as_deref()) {
+            if asked.untried && is_of_the_model(failure, &error_detail(&failure.message), running.info.model.as_deref())
+            {
                 return Err(refused_model(&running.server, asked, &failure_text(failure, timeout)));
             }
-            // A program that we started knows its model, so requests may omit a name that nobody confirmed.
-            let unstated =
-                running.server.ours() && !asked.untried && running.facts.iter().all(|fact| fact.name != "model");
-            if unstated && running.info.model.as_deref().is_some_and(names) {
-                running.info.model = None;
-            } else if let Some(field) = OPTIONAL.iter().find(|field| names(field) && remove(&mut form, field)) {
-                left_out.push((*field).to_owned());
-            } else if names(NEWER_LENGTH) && remove(&mut form, LENGTH) {
-                left_out.push(LENGTH.to_owned());
-            } else {
+            if !adapt(&mut form, &mut left_out, &mut running.info.model, knows_model, failure) {
                 break failure.clone();
             }
         };
@@ -122,6 +114,29 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
         return Err(refused_model(&running.server, asked, &refused.join("; ")));
     }
     Err(none_accepted(engine.name(), &refused, nothing_there))
+}
+
+/// Leaves out the field of the request that the server's answer names. Returns false if it names none that may be absent;
+/// the model may be if the server knows it.
+fn adapt(
+    form: &mut RequestForm,
+    left_out: &mut Vec<String>,
+    model: &mut Option<String>,
+    knows_model: bool,
+    failure: &Failure,
+) -> bool {
+    let error_detail = error_detail(&failure.message);
+    let names = |word: &str| error_detail.contains(word);
+    if knows_model && model.as_deref().is_some_and(names) {
+        *model = None;
+    } else if let Some(field) = OPTIONAL.iter().find(|field| names(field) && remove(form, field)) {
+        left_out.push((*field).to_owned());
+    } else if names(NEWER_LENGTH) && remove(form, LENGTH) {
+        left_out.push(LENGTH.to_owned());
+    } else {
+        return false;
+    }
+    true
 }
 
 /// The server failed in a way that another form of the request would not change.
