@@ -12,6 +12,7 @@ use super::offers::{Offer, offers};
 use super::outcome::{Gap, Outcome, OutcomeKind, Untested};
 use crate::boundary::{Axis, Boundary, Limit, Moves, Point, Quantity, Record};
 use crate::fault::Result;
+use crate::run::Evidence;
 
 /// The answer of a search.
 #[derive(Clone, Debug)]
@@ -107,8 +108,7 @@ impl Classified {
 fn unclear(boundary: &Boundary) -> Option<Why> {
     let unclear = boundary.records().filter(|(_, record)| record.moves == Moves::None);
     let (point, record) = unclear.last()?;
-    let message = record.evidence()?["message"].as_str()?.to_owned();
-    Some(Why::Unclear(point, message))
+    Some(Why::Unclear(point, Evidence::from_record(record).message?))
 }
 
 /// The size of the KV cache in tokens, if it is the limiting resource.
@@ -165,7 +165,7 @@ fn counted(boundary: &Boundary) -> Option<Note> {
     let input = boundary.smallest().int("input").filter(|_| !boundary.varies("input"))?;
     let counted: Vec<u64> = boundary
         .records()
-        .filter_map(|(_, record)| record.evidence()?["counted"].as_u64())
+        .filter_map(|(_, record)| Evidence::from_record(record).counted)
         .collect();
     Some(Note::Counted {
         input,

@@ -6,10 +6,10 @@ use std::fmt::Display;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::Value;
 
 use crate::boundary::{Boundary, Cause, Moves, Point, Record, Verdict};
 use crate::fmt::thousands;
+use crate::run::Evidence;
 
 /// Why the nearest point to `point` that fails, or that the engine's report rules out, does not fit, as a sentence.
 pub(crate) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<String> {
@@ -70,8 +70,8 @@ impl ProbeClass {
 
 /// The engine's report that rules out a point: `the engine reports room for 8,352 tokens`. `None` if the answer has no
 /// report.
-pub(crate) fn reported(evidence: &Value, cause: Option<&Cause>) -> Option<String> {
-    let tokens = thousands(evidence["reported"].as_u64()?);
+pub(crate) fn reported(evidence: &Evidence, cause: Option<&Cause>) -> Option<String> {
+    let tokens = thousands(evidence.reported?);
     Some(match cause {
         Some(Cause::LengthLimit) => format!("the engine reports a limit of {tokens} tokens"),
         _ => format!("the engine reports room for {tokens} tokens"),
@@ -81,9 +81,9 @@ pub(crate) fn reported(evidence: &Value, cause: Option<&Cause>) -> Option<String
 /// Why a point does not fit: the engine's own message in quotes, or ours if the engine gave none; and the remedy in the
 /// engine's flags, if one is known.
 pub(super) fn failure_sentence(point: &Point, record: &Record) -> String {
-    let evidence = record.evidence().unwrap_or_default();
+    let evidence = Evidence::from_record(record);
     let cause = record.cause.as_ref();
-    let figure = evidence["reported"].as_u64().map(|tokens| tokens.to_string());
+    let figure = evidence.reported.map(|tokens| tokens.to_string());
     let quoted = said_by_engine(&evidence)
         .map(|message| match figure {
             Some(figure) => sentence_with(&message, &figure),
@@ -97,9 +97,9 @@ pub(super) fn failure_sentence(point: &Point, record: &Record) -> String {
     let shown = match (quoted, facts(&evidence, false)) {
         (Some(quoted), facts) if facts.is_empty() => quoted,
         (Some(quoted), facts) => format!("{quoted}; {facts}"),
-        (None, _) => line(Some(&evidence)).map_or_else(String::new, |shown| format!(": {shown}")),
+        (None, _) => line(&evidence).map_or_else(String::new, |shown| format!(": {shown}")),
     };
-    let remedy = evidence["remedy"].as_str().map(|remedy| format!("; remedy: {remedy}"));
+    let remedy = evidence.remedy.as_ref().map(|remedy| format!("; remedy: {remedy}"));
     let verdict = verdict_text(record.verdict, cause);
     format!("at {point} {verdict}{shown}{}", remedy.unwrap_or_default())
 }
@@ -149,8 +149,7 @@ static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// The line of evidence, at most [`MAX_CHARS`] characters; none if the answer has no evidence.
-pub(crate) fn line(evidence: Option<&Value>) -> Option<String> {
-    let evidence = evidence?;
+pub(crate) fn line(evidence: &Evidence) -> Option<String> {
     let mut text = main_text(evidence).unwrap_or_default();
     if let Some(reported) = reported(evidence, None) {
         text = match text.as_str() {
@@ -169,21 +168,9 @@ pub(crate) fn line(evidence: Option<&Value>) -> Option<String> {
     Some(truncated(&text, MAX_CHARS)).filter(|line| !line.is_empty())
 }
 
-/// The message of a probe; `error_msg` is its name in imported files.
-fn message(evidence: &Value) -> &str {
-    let message = evidence["message"].as_str().or(evidence["error_msg"].as_str());
-    message.unwrap_or_default()
-}
-
-/// The lines of the log that an answer has.
-fn log_lines(evidence: &Value) -> Vec<&str> {
-    let log = evidence["log"].as_array();
-    log.into_iter().flatten().filter_map(Value::as_str).collect()
-}
-
 /// The log line or rejection message that a failure rule matched; `None` if the log is only a tail of many lines.
-fn said_by_engine(evidence: &Value) -> Option<String> {
-    let lines = log_lines(evidence);
+fn said_by_engine(evidence: &Evidence) -> Option<String> {
+    let lines = &evidence.log;
     let picked = lines
         .iter()
         .find(|line| names_cause(line))
@@ -193,12 +180,10 @@ fn said_by_engine(evidence: &Value) -> Option<String> {
 }
 
 /// The engine's own message, else the probe's message, else the last line of the log.
-fn main_text(evidence: &Value) -> Option<String> {
+fn main_text(evidence: &Evidence) -> Option<String> {
     said_by_engine(evidence).or_else(|| {
-        let best = match message(evidence) {
-            "" => log_lines(evidence).pop()?,
-            message => message,
-        };
+        let message = evidence.message.as_ref().filter(|message| !message.is_empty());
+        let best = message.or(evidence.log.last())?;
         Some(without_prefix(best)).filter(|line| !line.is_empty())
     })
 }
@@ -212,31 +197,28 @@ fn names_cause(line: &str) -> bool {
 }
 
 /// Exit status, HTTP status and queue. If nothing else is known (`only_fact`), also how many requests completed.
-fn facts(evidence: &Value, only_fact: bool) -> String {
+fn facts(evidence: &Evidence, only_fact: bool) -> String {
     let mut facts = Vec::new();
-    if let Some(code) = evidence["exit_code"].as_i64() {
+    if let Some(code) = evidence.exit_code {
         facts.push(format!("exit status {code}"));
     }
-    if evidence["oom_killed"] == true {
+    if evidence.oom_killed == Some(true) {
         facts.push("killed by the kernel (out of memory)".to_owned());
     }
-    if let Some(status) = evidence["http_status"].as_u64() {
+    if let Some(status) = evidence.http_status {
         facts.push(format!("HTTP status {status}"));
     }
-    let issued = evidence["issued"]
-        .as_u64()
-        .filter(|issued| *issued > 0 && only_fact && facts.is_empty());
-    if let Some((completed, issued)) = evidence["completed"].as_u64().zip(issued) {
+    let (completed, issued) = (evidence.completed, evidence.issued);
+    if issued > 0 && only_fact && facts.is_empty() {
         let noun = if issued == 1 { "request" } else { "requests" };
         facts.push(format!("{completed} of {issued} {noun} served"));
     }
-    let (running, waiting) = (
-        evidence["queue"]["running"].as_u64(),
-        evidence["queue"]["waiting"].as_u64(),
-    );
-    match (running, waiting, evidence["issued"].as_u64()) {
+    let queue = evidence.queue.as_ref();
+    let running = queue.and_then(|queue| queue.running);
+    let waiting = queue.and_then(|queue| queue.waiting);
+    match (running, waiting) {
         // The queue holds the peak of each value, and the peaks may be of different times.
-        (Some(running), Some(waiting), Some(issued)) if running + waiting > issued => {
+        (Some(running), Some(waiting)) if issued > 0 && running + waiting > issued => {
             facts.push(format!(
                 "at most {running} running and, at another time, {waiting} waiting"
             ));
@@ -301,6 +283,10 @@ mod tests {
             boundary.record(&point, &Answer::parse(answer).unwrap()).unwrap();
         }
         boundary
+    }
+
+    fn line_of(evidence: Value) -> Option<String> {
+        line(&Evidence::read(&evidence))
     }
 
     #[test]
@@ -440,7 +426,7 @@ mod tests {
         ];
         for (log, expected) in cases {
             let evidence = json!({ "log": [log], "message": "the engine died" });
-            assert_eq!(line(Some(&evidence)).unwrap(), expected);
+            assert_eq!(line_of(evidence).unwrap(), expected);
         }
     }
 
@@ -448,8 +434,8 @@ mod tests {
     fn message_is_preferred_to_a_log_tail() {
         let log: Vec<String> = (0..20).map(|number| format!("line {number}")).collect();
         let evidence = json!({ "log": log, "message": "no answer in time", "exit_code": null });
-        assert_eq!(line(Some(&evidence)).unwrap(), "no answer in time");
-        assert_eq!(line(Some(&json!({ "log": log }))).unwrap(), "line 19");
+        assert_eq!(line_of(evidence).unwrap(), "no answer in time");
+        assert_eq!(line_of(json!({ "log": log })).unwrap(), "line 19");
     }
 
     #[test]
@@ -457,11 +443,11 @@ mod tests {
         let queue = json!({ "kv_usage": 0.99, "preemptions": 4, "running": 31, "waiting": 50 });
         let evidence = json!({ "message": "the engine preempted 4 sequences", "log": [], "queue": queue });
         assert_eq!(
-            line(Some(&evidence)).unwrap(),
+            line_of(evidence).unwrap(),
             "the engine preempted 4 sequences; 31 running, 50 waiting"
         );
         let long = json!({ "log": ["out of memory ".repeat(40)], "exit_code": 137, "oom_killed": true });
-        let expected = line(Some(&long)).unwrap();
+        let expected = line_of(long).unwrap();
         assert!(expected.chars().count() <= MAX_CHARS, "{expected}");
         assert!(
             expected.ends_with("…; exit status 137, killed by the kernel (out of memory)"),
@@ -473,7 +459,7 @@ mod tests {
     fn what_the_engine_reports_comes_first() {
         let log = "(EngineCore pid=760) ERROR 11-21 07:29:52 [core.py:1231] ValueError: To serve 70064";
         assert_eq!(
-            line(Some(&json!({ "log": [log], "message": log, "reported": 63344 }))).unwrap(),
+            line_of(json!({ "log": [log], "message": log, "reported": 63344 })).unwrap(),
             "the engine reports room for 63,344 tokens: ValueError: To serve 70064"
         );
     }
@@ -481,14 +467,14 @@ mod tests {
     #[test]
     fn completed_requests_are_counted_and_no_evidence_is_none() {
         let peaks = json!({ "completed": 6, "issued": 6, "log": [], "queue": { "running": 6, "waiting": 4 } });
-        assert!(facts(&peaks, false).contains("another time"));
+        assert!(facts(&Evidence::read(&peaks), false).contains("another time"));
         let evidence = json!({ "completed": 8, "issued": 8, "log": [], "queue": { "running": 8, "waiting": 0 } });
         assert_eq!(
-            line(Some(&evidence)).unwrap(),
+            line_of(evidence).unwrap(),
             "8 of 8 requests served, 8 running, 0 waiting"
         );
-        assert_eq!(line(Some(&json!({}))), None);
-        assert_eq!(line(Some(&json!("free words"))), None);
-        assert_eq!(line(None), None);
+        assert_eq!(line_of(json!({})), None);
+        assert_eq!(line_of(json!("free words")).unwrap(), "free words");
+        assert_eq!(line_of(json!(null)), None);
     }
 }

@@ -1,6 +1,7 @@
 //! A stated limit: the resource that it bounds, and what is known beyond it.
 
 use crate::boundary::{Boundary, Cause, Limit, Quantity, Scalar, Verdict};
+use crate::run::Evidence;
 
 /// An inequality that agrees with every answer, and its grounds.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,7 +137,7 @@ impl Report {
             return Self::Figure(figure);
         }
         let mut at_limit = boundary.records().filter(|(point, _)| *point == limit.beyond);
-        let tokens = at_limit.find_map(|(_, record)| record.evidence()?["reported"].as_u64());
+        let tokens = at_limit.find_map(|(_, record)| Evidence::from_record(record).reported);
         tokens.map_or(Self::Unknown, Self::Tokens)
     }
 }

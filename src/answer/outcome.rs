@@ -7,6 +7,7 @@ use super::limit::FoundLimit;
 use super::rows::{TableRow, table_rows};
 use crate::boundary::{Boundary, Class, Moves, Point, Quantity, Record, Scalar, Verdict};
 use crate::fault::Result;
+use crate::run::Evidence;
 
 /// The kind of an answer, as written in journals and `--json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,9 +115,7 @@ impl Untested {
             point,
             verdict: record.verdict,
             ended_server: record.ended_server(),
-            message: record
-                .evidence()
-                .and_then(|evidence| Some(evidence["message"].as_str()?.to_owned())),
+            message: Evidence::from_record(record).message,
         }
     }
 }

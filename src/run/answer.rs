@@ -4,7 +4,7 @@ use profiler_search::names;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::ProbeAnswer;
+use super::{Evidence, ProbeAnswer};
 use crate::boundary::{Answer, Cause, Effect, Verdict};
 use crate::cost::Spent;
 use crate::fault::Result;
@@ -107,8 +107,10 @@ impl Operation {
 /// Measurements of another type count as missing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PointAnswer {
-    /// Verdict, cause and evidence.
+    /// Verdict and cause.
     pub judged: Answer,
+    /// The evidence for the verdict.
+    pub evidence: Evidence,
     /// Peak memory, bytes.
     pub peak: Option<u64>,
     /// Time to first token, ms.
@@ -137,6 +139,7 @@ impl PointAnswer {
         let float = |key: &str| answer.get(key).and_then(Value::as_f64);
         Ok(Self {
             judged: Answer::parse(answer)?,
+            evidence: answer.get("evidence").map(Evidence::read).unwrap_or_default(),
             // A script that computes it has a float.
             peak: float("peak").map(|bytes| bytes as u64),
             ttft_ms: float("ttft_ms"),
@@ -172,17 +175,16 @@ impl PointAnswer {
             Verdict::StartFailed | Verdict::NotSent => was_down || self.starts != Some(0),
             Verdict::Ok | Verdict::Refused | Verdict::Preempted | Verdict::Queued | Verdict::ShortOutput => false,
         };
-        fatal && self.evidence("survived") != Some(&Value::Bool(true))
+        fatal && self.evidence.survived != Some(true)
     }
 
     /// Whether the answer says nothing about memory, and a repeat might give another one.
     pub fn is_inconclusive(&self) -> bool {
-        let repeated_already = || self.evidence("attempts").and_then(Value::as_i64) > Some(1);
         match self.judged.verdict {
             _ if self.ended_server() => false,
             Verdict::StartFailed => self.judged.cause != Some(Cause::Memory),
             Verdict::Timeout | Verdict::Error | Verdict::ShortOutput => {
-                !repeated_already() && !self.is_untested() && !self.is_final()
+                self.evidence.attempts <= 1 && !self.is_untested() && !self.is_final()
             }
             _ => false,
         }
@@ -203,13 +205,11 @@ impl PointAnswer {
     /// Whether a repeat would give the same answer: the server refused the request with a message that no rule matches,
     /// or the container reached the memory limit that this program set.
     fn is_final(&self) -> bool {
-        let status = self.evidence("http_status").and_then(Value::as_i64);
-        let refused = status.is_some_and(|status| (400..500).contains(&status) && status != 408 && status != 429);
+        let refused = self
+            .evidence
+            .http_status
+            .is_some_and(|status| (400..500).contains(&status) && status != 408 && status != 429);
         refused || self.judged.cause == Some(Cause::MemoryLimit)
-    }
-
-    fn evidence(&self, key: &str) -> Option<&Value> {
-        self.judged.evidence.as_ref()?.get(key)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The answer of a probe: the verdict, its evidence, and the measurements.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use crate::boundary::{BoundsReport, Cause, Moves, Point, Verdict};
+use crate::boundary::{BoundsReport, Cause, Moves, Point, Record, Verdict};
 use crate::load::engine_side::EngineQueue;
 
 /// The result of one probe.
@@ -116,6 +117,33 @@ pub struct Evidence {
     pub limits: Option<Limits>,
 }
 
+impl Evidence {
+    /// Reads the evidence of a recorded answer, which may be a script's own: a text is the message, and a field of
+    /// another type counts as missing.
+    pub fn read(evidence: &Value) -> Self {
+        match evidence {
+            Value::String(message) => Self {
+                message: Some(message.clone()),
+                ..Self::default()
+            },
+            Value::Object(fields) => Self::deserialize(evidence).unwrap_or_else(|_| {
+                let single = |(name, value): (&String, &Value)| Map::from_iter([(name.clone(), value.clone())]);
+                let readable = fields
+                    .iter()
+                    .map(single)
+                    .filter(|field| Self::deserialize(field).is_ok());
+                Self::deserialize(Value::Object(readable.flatten().collect())).unwrap_or_default()
+            }),
+            _ => Self::default(),
+        }
+    }
+
+    /// The evidence that was recorded with a point.
+    pub fn from_record(record: &Record) -> Self {
+        record.evidence().as_ref().map(Self::read).unwrap_or_default()
+    }
+}
+
 /// A limit on sequences that an engine states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotLimit {
@@ -159,4 +187,38 @@ pub struct Limits {
     pub total: u64,
     /// Maximum concurrent sequences.
     pub concurrency: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn evidence_of_a_script_is_read_as_far_as_its_types_fit() {
+        let evidence = json!({ "message": "no room", "log": "not a list", "reported": 8352, "queue": { "running": "?" }, "own": 1 });
+        let read = Evidence {
+            message: Some("no room".to_owned()),
+            reported: Some(8352),
+            ..Evidence::default()
+        };
+        assert_eq!(Evidence::read(&evidence), read);
+        assert_eq!(Evidence::read(&json!("no room")).message, read.message);
+        for other in [json!(null), json!(3), json!(["no room"])] {
+            assert_eq!(Evidence::read(&other), Evidence::default(), "{other}");
+        }
+    }
+
+    #[test]
+    fn evidence_of_a_probe_is_read_whole() {
+        let evidence = Evidence {
+            log: vec!["CUDA out of memory".to_owned()],
+            survived: Some(true),
+            attempts: 2,
+            queue: Some(EngineQueue::default()),
+            ..Evidence::default()
+        };
+        assert_eq!(Evidence::read(&json!(evidence)), evidence);
+    }
 }

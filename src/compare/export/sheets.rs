@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::compare::{self, load_metrics};
 use crate::csv;
 use crate::fault::Fault;
-use crate::run::{AskedServer, Folder, PointAnswer, RecordedBoundary, RecordedRun, hide};
+use crate::run::{AskedServer, Evidence, Folder, PointAnswer, RecordedBoundary, RecordedRun, hide};
 
 /// A CSV table of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +78,7 @@ fn points(found: &RecordedRun) -> Table {
                 ("verdict", json!(answer.judged.verdict)),
                 ("cause", json!(answer.judged.cause)),
                 ("moves", moves.get(number).cloned().unwrap_or_default()),
-                ("evidence", evidence(answer.judged.evidence.as_ref())),
+                ("evidence", json!(first_line(&answer.evidence))),
             ];
             let measured = [
                 ("peak", json!(answer.peak)),
@@ -123,11 +123,9 @@ fn moves(boundary: &RecordedBoundary) -> Vec<Value> {
 }
 
 /// The first line of the evidence.
-fn evidence(evidence: Option<&Value>) -> Value {
-    let evidence = evidence.unwrap_or(&Value::Null);
-    let texts = [evidence, &evidence["message"], &evidence["log"][0]];
-    let first = texts.iter().find_map(|value| value.as_str()?.lines().next());
-    first.map_or(Value::Null, |line| line.trim().into())
+fn first_line(evidence: &Evidence) -> Option<&str> {
+    let texts = evidence.message.iter().chain(evidence.log.first());
+    texts.filter_map(|text| text.lines().next()).map(str::trim).next()
 }
 
 /// One row per load: its settings, and all metrics, measured or not, under the names of vLLM's bench.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::boundary::{Boundary, Moves, Record, Scalar};
 use crate::fault::{Fault, Result};
+use crate::run::Evidence;
 
 /// tgi-profiler's `profile_res_*.json` as its version 1.0.0 does: `config` with twenty keys, `results[]`
 /// with seven.
@@ -88,20 +89,13 @@ impl TgiProfiler {
 
 fn result(input: i64, output: i64, record: &Record, time: &str) -> Value {
     let success = record.moves == Moves::Fits;
-    let evidence = record.evidence().unwrap_or_default();
-    let lines: Vec<&str> = evidence["log"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
     json!({
         "input_length": input,
         "output_length": output,
         "success": success,
         "error_type": (!success).then(|| record.verdict.name()),
         "error_msg": record.cause.as_ref().filter(|_| !success),
-        "container_logs": if success { String::new() } else { lines.join("\n") },
+        "container_logs": if success { String::new() } else { Evidence::from_record(record).log.join("\n") },
         "timestamp": time,
     })
 }

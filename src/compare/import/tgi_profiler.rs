@@ -120,7 +120,7 @@ fn answer(tested: &Tested<'_>) -> Value {
         "ContainerError" => ("start_failed", None),
         _ => ("error", None),
     };
-    json!({ "verdict": verdict, "cause": cause, "evidence": { "error_type": kind, "error_msg": message } })
+    json!({ "verdict": verdict, "cause": cause, "evidence": { "message": message, "error_type": kind } })
 }
 
 /// The search space; without bounds in the file, the range of the points.

@@ -23,7 +23,7 @@ use crate::report::{
     Block, Clock, Count, Fact, Page, Terminal, breakdown, experiment, simulated_line, text as blocks_text,
 };
 use crate::run::EnginePhase;
-use crate::run::{AskedServer, Event, PointAnswer, Run, engine_number};
+use crate::run::{AskedServer, Event, Evidence, PointAnswer, Run, engine_number};
 use crate::task::lock;
 
 /// The live view of a run.
@@ -353,18 +353,13 @@ impl Plain {
                 let cause = cause.as_ref();
                 let answer = PointAnswer::read(answer).ok()?;
                 let outcome = not_tried(&answer, cause).unwrap_or_else(|| with_cause(verdict, cause));
-                let message = answer
-                    .judged
-                    .evidence
-                    .as_ref()
-                    .and_then(|evidence| evidence["message"].as_str())
-                    .filter(|_| *verdict == Verdict::Error)
-                    .map_or_else(String::new, |message| format!(": {message}"));
+                let message = answer.evidence.message.filter(|_| *verdict == Verdict::Error);
+                let message = message.map_or_else(String::new, |message| format!(": {message}"));
                 Some(format!("{point}: {outcome}{message}"))
             }
             Event::StartFailed { failure, .. } => {
                 let failed = with_cause("the start failed", failure["cause"].as_str());
-                Some(match evidence_line(failure.get("evidence")) {
+                Some(match evidence_line(&Evidence::read(&failure["evidence"])) {
                     Some(line) => format!("{failed}: {line}"),
                     None => failed,
                 })
@@ -393,8 +388,7 @@ impl Plain {
 fn not_tried(answer: &PointAnswer, cause: Option<&Cause>) -> Option<String> {
     match answer.judged.verdict {
         Verdict::NotSent => {
-            let evidence = answer.judged.evidence.as_ref();
-            let reported = evidence.and_then(|evidence| reported(evidence, cause));
+            let reported = reported(&answer.evidence, cause);
             Some(reported.map_or_else(|| NOT_SENT.to_owned(), |reported| format!("not sent: {reported}")))
         }
         Verdict::StartFailed if answer.starts == Some(0) => {

@@ -7,7 +7,7 @@ use crate::boundary::{Axis, Boundary, Cause, Point, Verdict};
 use crate::fmt::{GIB, rounded};
 use crate::report::picture::RULED_OUT;
 use crate::report::plot::{Entry, Sheet};
-use crate::run::RecordedPoint;
+use crate::run::{Evidence, RecordedPoint};
 
 /// A probe as charts and tables show it.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Probes {
             entries.extend(axes.iter().map(|axis| axis.of(&point).into()));
             entries.push(verdict_text(record.verdict, class).into());
             entries.push(record.cause.as_ref().map(Cause::name).into());
-            entries.push(evidence::line(record.evidence().as_ref()).into());
+            entries.push(evidence::line(&Evidence::from_record(record)).into());
             entries.extend(ANSWER_COLUMNS.map(|(_, place, by, digits)| answer_value(&answer, place, by, digits)));
             rows.push(entries);
             places.push((point, class));
