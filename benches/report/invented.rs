@@ -35,7 +35,7 @@ fn manifest() -> Value {
         .map(|index| json!({ "index": index, "uuid": device(index), "name": "invented", "total": TOTAL }))
         .collect();
     json!({
-        "schema": 1,
+        "schema": 2,
         "profiler": env!("CARGO_PKG_VERSION"),
         "run": "2026-01-01T000000Z-invented-000000",
         "status": "done",

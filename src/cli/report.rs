@@ -4,6 +4,7 @@
 use std::fs::{self, create_dir_all};
 use std::io::Write as _;
 use std::path::{Component, Path, PathBuf, absolute};
+use std::slice;
 
 use serde_json::json;
 
@@ -14,11 +15,8 @@ use crate::fmt::Bytes;
 use crate::report::Section;
 use crate::report::html::{self, Anchors};
 use crate::report::plot::{self, Plot};
-use crate::report::sections::{self, Document, Together};
+use crate::report::sections::{self, Document, PAGE, Together};
 use crate::run::{self, Folder, Manifest, SCHEMA, hide, is_pack};
-
-/// The page's file name, in the run's folder or, for several runs, the current one.
-const PAGE: &str = "report.html";
 
 /// PNG pixels per drawing unit.
 const PNG_SCALE: f32 = 2.0;
@@ -111,11 +109,10 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 ///
 /// `io` and `missing` if the folder cannot be read or the page cannot be written.
 pub(super) fn write_run_page(folder: &Path) -> Result<(PathBuf, String)> {
-    let (documents, together) = sections::documents(&[folder.to_owned()])?;
-    let page = html::page(&documents, &together)?;
+    let document = sections::own_document(folder)?;
+    let page = html::page(slice::from_ref(&document), &Together::default())?;
     Folder::open(folder)?.replace(Path::new(PAGE), |file| file.write_all(page.as_bytes()))?;
-    let headline = documents.into_iter().map(|document| document.headline).next();
-    Ok((folder.join(PAGE), headline.unwrap_or_default()))
+    Ok((folder.join(PAGE), document.headline))
 }
 
 /// The path of a run's page, if it exists.

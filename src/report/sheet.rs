@@ -12,6 +12,9 @@ pub struct Sheet {
     pub columns: Vec<String>,
     /// The rows, each as long as `columns`.
     pub rows: Vec<Vec<Entry>>,
+    /// What the first entry of each row links to on a page, relative to the page; empty without links.
+    #[serde(skip)]
+    pub links: Vec<Option<String>>,
 }
 
 impl Sheet {
@@ -24,6 +27,7 @@ impl Sheet {
             title: String::new(),
             columns: columns.into_iter().map(Into::into).collect(),
             rows: rows.into_iter().collect(),
+            links: Vec::new(),
         }
     }
 
@@ -73,6 +77,7 @@ impl Sheet {
             title: self.title.clone(),
             columns: heads.iter().map(entry_text).collect(),
             rows: columns.collect(),
+            links: Vec::new(),
         }
     }
 }

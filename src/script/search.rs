@@ -44,8 +44,10 @@ pub(super) struct Search {
     pub(super) limit: LimitOfSearch,
     /// Points that the strategy planned: corners, a grid, places to verify.
     pub(super) planned: Vec<Point>,
-    /// Number of points that the rule for the next point chose.
+    /// Number of points that the strategy chose one by one, rather than planned: by its rule, or to verify a limit.
     pub(super) chosen: i64,
+    /// Those that its rule chose.
+    pub(super) chosen_by_rule: i64,
     /// Points in a row without a usable answer.
     pub(super) unanswered: i64,
     /// Roughly how many probes verifying takes, if something is being verified.
@@ -123,6 +125,7 @@ impl Search {
             limit: LimitOfSearch::default(),
             planned: Vec::new(),
             chosen: 0,
+            chosen_by_rule: 0,
             unanswered: 0,
             left: None,
             estimates: VecDeque::new(),

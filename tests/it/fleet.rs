@@ -156,6 +156,7 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
         "each job",
         "engine adapter",
         "no host has 9 such slots",
+        r#"href="jobs&#x2f;0002-adaptive&#x2f;report.html""#,
         limit.as_str().unwrap(),
     ] {
         assert!(page.contains(part), "{part}");

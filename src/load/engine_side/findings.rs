@@ -1,16 +1,10 @@
 //! Findings over all levels of a sweep: the saturation point, the onsets of preemption and queueing, the cheapest
-//! level, and a summary sentence. Scripts, the terminal and the page use these findings.
-//!
-//! The method for the knee is the core of Kneedle (Satopää, Albrecht, Irwin, Raghavan: "Finding a 'Kneedle' in a
-//! Haystack", ICDCS workshops 2011): with both axes scaled to the range of the curve, the knee is the point farthest
-//! from the straight line between its ends. Instead of Kneedle's sensitivity parameter we use the noise of the values.
-//! If every point of a straight line may be off by `n`, none is farther than `2 n` from the line through its ends, so
-//! a curve within that distance has no provable knee. Two points may swap their order if their distances differ by
-//! less than `4 n`, so the knee is a range.
+//! level, as a sentence and as rows of a table. Scripts, the terminal and the page use these findings.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use super::knee::{Knee, Onset, knee, onset};
 use crate::fmt::{list, ms, number};
 use crate::load::stats::{mean, min_sample_size};
 
@@ -120,8 +114,9 @@ impl LevelFigures {
 pub struct SweepFindings {
     /// The answer in one short sentence: where it saturates. Empty if nothing was measured.
     pub finding: String,
-    /// Further sentences: the rule of the saturation point, preemption, the queue, effects that did not occur, failed
-    /// levels, cost.
+    /// The levels that the findings are about.
+    pub rows: Vec<LevelFinding>,
+    /// Further sentences: effects that did not occur, failed levels, thin percentiles.
     pub notes: Vec<String>,
     /// The saturation point: the knee of output throughput.
     #[serde(deserialize_with = "readable")]
@@ -139,6 +134,22 @@ pub struct SweepFindings {
     pub best: Option<f64>,
     /// The level of the lowest cost of all tokens.
     pub cheapest: Option<f64>,
+}
+
+/// A finding about one level: a row of the table of findings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LevelFinding {
+    /// `saturates`, `highest throughput`, `lowest cost`, `preemptions begin`, `requests wait` or `queue grows`.
+    pub finding: String,
+    /// The level.
+    pub at: f64,
+    /// Generated tokens per second at this level; the mean if it was measured several times.
+    pub output_throughput: Option<f64>,
+    /// Mean TTFT at this level.
+    pub mean_ttft_ms: Option<f64>,
+    /// The rule that finds it, or how certain it is.
+    pub why: String,
 }
 
 /// Reads a damaged value as unknown.
@@ -177,22 +188,9 @@ impl SweepFindings {
             ..Self::default()
         };
         findings.finding = findings.saturation(axis, levels).unwrap_or_default();
+        findings.rows = findings.rows(axis, levels);
         findings.notes = findings.notes(axis, levels);
         findings
-    }
-
-    /// `saturation: the knee of output throughput, which is 2.34 % higher at 256`.
-    fn rule(&self, levels: &[LevelFigures]) -> Option<String> {
-        let (knee, best) = (self.knee?, self.best?);
-        let rule = "saturation: the knee of output throughput";
-        let highest = levels.iter().filter(|one| one.level == best);
-        let highest = highest.filter_map(|one| one.output_throughput).reduce(f64::max)?;
-        Some(match highest / knee.y - 1.0 {
-            more if best != knee.x && more > 0.0 => {
-                format!("{rule}, which is {} % higher at {}", number(1e2 * more), number(best))
-            }
-            _ => format!("{rule}, which is highest there"),
-        })
     }
 
     /// `saturates at 64 concurrent requests: 1,833 output tokens/s, p95 TTFT 410 ms`.
@@ -238,35 +236,61 @@ impl SweepFindings {
         ))
     }
 
-    /// `from 32 on requests wait in the queue, up to 247 of 256 requests`.
-    fn queueing(&self, axis: SweepAxis, levels: &[LevelFigures]) -> Option<String> {
-        if axis == SweepAxis::Rate {
-            return Some(format!(
-                "the queue grows from {} requests/s on",
-                from(self.queue.as_ref()?)
-            ));
-        }
-        let waits = self.waiting.as_ref()?;
-        let most = levels
-            .iter()
-            .filter(|one| one.waiting.is_some())
-            .reduce(|a, b| if b.level > a.level { b } else { a })?;
-        let waiting = format!("{} of {} requests", number(most.waiting?.round()), number(most.level));
-        Some(if most.level == waits.first_with {
-            format!("{waiting} wait in the queue")
-        } else {
-            format!("from {} on requests wait in the queue, up to {waiting}", from(waits))
-        })
+    /// The findings as rows, in the order of [`LevelFinding::finding`].
+    fn rows(&self, axis: SweepAxis, levels: &[LevelFigures]) -> Vec<LevelFinding> {
+        let mean_at = |at: f64, value: fn(&LevelFigures) -> Option<f64>| {
+            let values = levels.iter().filter(|one| one.level == at).map(value);
+            mean(&values.collect::<Option<Vec<f64>>>()?)
+        };
+        let row = |finding: &str, at: f64, why: String| LevelFinding {
+            finding: finding.to_owned(),
+            at,
+            output_throughput: mean_at(at, |one| one.output_throughput),
+            mean_ttft_ms: mean_at(at, |one| one.mean_ttft_ms),
+            why,
+        };
+        let saturates = self.knee.map(|knee| {
+            let range = if knee.low < knee.high {
+                format!(" ({} to {})", number(knee.low), number(knee.high))
+            } else {
+                String::new()
+            };
+            row("saturates", knee.x, format!("knee of throughput{range}"))
+        });
+        let best = self.best.filter(|best| self.knee.is_none_or(|knee| knee.x != *best));
+        let highest = best.map(|best| {
+            let above = self.knee.and_then(|knee| {
+                let more = mean_at(best, |one| one.output_throughput)? / knee.y - 1.0;
+                (more > 0.0).then(|| format!("{} % above the knee", number(1e2 * more)))
+            });
+            row("highest throughput", best, above.unwrap_or_default())
+        });
+        let cheapest = self.cheapest.map(|cheapest| {
+            let cost = mean_at(cheapest, |one| one.cost_total);
+            let cost = cost.map(|cost| format!("${cost:.4} per 1M tokens"));
+            row("lowest cost", cheapest, cost.unwrap_or_default())
+        });
+        let begins = |finding: &str, onset: &Onset, why: &str| row(finding, onset.first_with, though(why, onset));
+        let preemptions = self.preemption.as_ref();
+        let preemptions = preemptions.map(|onset| begins("preemptions begin", onset, "KV cache is full"));
+        let waits = self.waiting.as_ref().filter(|_| axis != SweepAxis::Rate);
+        let waits = waits.map(|onset| {
+            let highest = levels.iter().filter(|one| one.waiting.is_some());
+            let most = highest.reduce(|a, b| if b.level > a.level { b } else { a });
+            let most = most.and_then(|one| Some((one.waiting?.round(), one.level)));
+            let up_to = most.map_or_else(String::new, |(waiting, level)| {
+                format!("; up to {} of {}", number(waiting), number(level))
+            });
+            begins("requests wait", onset, &format!("1 or more{up_to}"))
+        });
+        let queue = self.queue.as_ref();
+        let queue = queue.map(|onset| begins("queue grows", onset, "longer at the end"));
+        let rows = [saturates, highest, cheapest, preemptions, waits, queue];
+        rows.into_iter().flatten().collect()
     }
 
     fn notes(&self, axis: SweepAxis, levels: &[LevelFigures]) -> Vec<String> {
-        let cache = |preemption| format!("KV cache full from {} on (preemptions)", from(preemption));
-        let found = [
-            self.rule(levels),
-            self.preemption.as_ref().map(cache),
-            self.queueing(axis, levels),
-        ];
-        let mut notes: Vec<String> = found.into_iter().flatten().collect();
+        let mut notes = Vec::new();
         let known = |has: fn(&LevelFigures) -> bool| levels.iter().any(has);
         if self.preemption.is_none() && known(|one| one.preemptions.is_some()) {
             notes.push("no preemptions at any level".to_owned());
@@ -281,20 +305,6 @@ impl SweepFindings {
             if let Some(error) = &one.error {
                 notes.push(format!("{} failed: {error}", axis.with_unit(one.level)));
             }
-        }
-        let cheapest = levels.iter().find(|one| Some(one.level) == self.cheapest);
-        if let Some(LevelFigures {
-            level,
-            cost_input: Some(input),
-            cost_output: Some(output),
-            cost_total: Some(total),
-            ..
-        }) = cheapest
-        {
-            notes.push(format!(
-                "cheapest at {}: ${input:.4} per 1M input tokens, ${output:.4} per 1M output tokens, ${total:.4} per 1M of both",
-                axis.with_unit(*level)
-            ));
         }
         notes.extend(thin_note(axis, levels));
         notes
@@ -319,121 +329,13 @@ fn thin_note(axis: SweepAxis, levels: &[LevelFigures]) -> Option<String> {
     })
 }
 
-/// The first level, followed by contradicting ones: `128 (though not at 256)`.
-fn from(onset: &Onset) -> String {
-    let first = number(onset.first_with);
-    match onset.contradicting.as_slice() {
-        [] => first,
-        others => {
-            let others: Vec<String> = others.iter().map(|level| number(*level)).collect();
-            format!("{first} (though not at {})", list(&others))
-        }
+/// The reason, with the larger levels where it does not hold: `the KV cache is full, though not at 256`.
+fn though(why: &str, onset: &Onset) -> String {
+    let others: Vec<String> = onset.contradicting.iter().map(|level| number(*level)).collect();
+    match others.as_slice() {
+        [] => why.to_owned(),
+        others => format!("{why}, though not at {}", list(others)),
     }
-}
-
-/// Noise: the possible error of a value, as a share of the highest.
-const NOISE: f64 = 0.02;
-
-/// The knee of a curve.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Knee {
-    /// Its x coordinate.
-    pub x: f64,
-    /// The value there; the mean of several measurements.
-    pub y: f64,
-    /// The knee lies between `low` and `high`: the smallest and the largest `x` that noise cannot distinguish from it.
-    pub low: f64,
-    /// See `low`.
-    pub high: f64,
-    /// Distance from the straight line, as a share of the value's range.
-    pub distance: f64,
-}
-
-/// The point where a curve in any order, such as throughput over concurrency, stops rising. `None` if there is no knee:
-/// fewer than three different `x`, a flat or straight curve, or a bend within the noise.
-pub fn knee(points: &[(f64, f64)]) -> Option<Knee> {
-    let curve = averaged(points);
-    let (first, last) = (*curve.first()?, *curve.last()?);
-    let width = last.0 - first.0;
-    if curve.len() < 3 || width <= 0.0 {
-        return None;
-    }
-    let highest = curve.iter().map(|point| point.1.abs()).fold(0.0, f64::max);
-    let slack = 2.0 * NOISE * highest;
-    let height = |point: &(f64, f64)| {
-        let line = first.1 + (last.1 - first.1) * (point.0 - first.0) / width;
-        point.1 - line
-    };
-    let knee = curve
-        .iter()
-        .copied()
-        .reduce(|best, next| if height(&next) > height(&best) { next } else { best })?;
-    let most = height(&knee);
-    if most <= slack || most <= 0.0 {
-        return None;
-    }
-    let candidates = || {
-        curve
-            .iter()
-            .filter(|point| height(point) >= most - 2.0 * slack)
-            .map(|point| point.0)
-    };
-    let values = || curve.iter().map(|point| point.1);
-    let range = values().reduce(f64::max)? - values().reduce(f64::min)?;
-    Some(Knee {
-        x: knee.0,
-        y: knee.1,
-        low: candidates().reduce(f64::min)?,
-        high: candidates().reduce(f64::max)?,
-        distance: most / range,
-    })
-}
-
-/// Sorts by `x` and averages points with equal `x`. Drops non-finite points.
-fn averaged(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let mut sorted: Vec<(f64, f64)> = points
-        .iter()
-        .copied()
-        .filter(|(x, y)| x.is_finite() && y.is_finite())
-        .collect();
-    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    sorted
-        .chunk_by(|a, b| a.0 == b.0)
-        .map(|same| {
-            let count = same.len() as f64;
-            (same[0].0, same.iter().map(|point| point.1).sum::<f64>() / count)
-        })
-        .collect()
-}
-
-/// The levels between which something starts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Onset {
-    /// The largest tested level below `first_with` without it; `None` if the smallest level had it.
-    pub last_without: Option<f64>,
-    /// The smallest level with it.
-    pub first_with: f64,
-    /// Larger levels without it: the more there are, the less `first_with` is a sharp limit.
-    pub contradicting: Vec<f64>,
-}
-
-/// The onset among levels in any order. A level tested several times has it if it ever did. `None` if no level has it.
-pub fn onset(levels: &[(f64, bool)]) -> Option<Onset> {
-    let with = |level: f64| levels.iter().any(|(other, has)| *has && *other == level);
-    let first_with = levels
-        .iter()
-        .filter(|(_, has)| *has)
-        .map(|(level, _)| *level)
-        .reduce(f64::min)?;
-    let without = levels.iter().map(|(level, _)| *level).filter(|level| !with(*level));
-    let mut contradicting: Vec<f64> = without.clone().filter(|level| *level > first_with).collect();
-    contradicting.sort_by(f64::total_cmp);
-    contradicting.dedup();
-    Some(Onset {
-        last_without: without.filter(|level| *level < first_with).reduce(f64::max),
-        first_with,
-        contradicting,
-    })
 }
 
 #[cfg(test)]
@@ -466,12 +368,21 @@ mod tests {
             found.finding,
             "saturates at 32 concurrent requests: 640 output tokens/s, p95 TTFT 320 ms"
         );
-        let notes = [
-            "saturation: the knee of output throughput, which is 2.34 % higher at 256",
-            "KV cache full from 64 on (preemptions)",
-            "from 32 on requests wait in the queue, up to 247 of 256 requests",
-        ];
-        assert_eq!(found.notes, notes);
+        let rows: Vec<(&str, f64, Option<f64>, &str)> = found
+            .rows
+            .iter()
+            .map(|row| (row.finding.as_str(), row.at, row.output_throughput, row.why.as_str()))
+            .collect();
+        let waits = "1 or more; up to 247 of 256";
+        assert_eq!(
+            rows,
+            [
+                ("saturates", 32.0, Some(640.0), "knee of throughput"),
+                ("highest throughput", 256.0, Some(655.0), "2.34 % above the knee"),
+                ("preemptions begin", 64.0, Some(650.0), "KV cache is full"),
+                ("requests wait", 32.0, Some(640.0), waits),
+            ]
+        );
         assert_eq!(
             (found.knee.unwrap().x, found.best, found.cheapest),
             (32.0, Some(256.0), None)
@@ -523,176 +434,8 @@ mod tests {
             })
             .to_vec();
         let found = SweepFindings::new(SweepAxis::Rate, &levels);
-        assert_eq!(found.notes[0], "the queue grows from 4 requests/s on");
+        let grows = found.rows.iter().find(|row| row.finding == "queue grows");
+        assert_eq!(grows.unwrap().at, 4.0);
         assert_eq!(SweepFindings::new(SweepAxis::Concurrency, &levels).queue, None);
-    }
-}
-
-#[cfg(test)]
-mod onset_tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn onset_lies_between_last_without_and_first_with() {
-        let levels = [(64.0, true), (1.0, false), (32.0, false), (128.0, true), (16.0, false)];
-        let onset = onset(&levels).unwrap();
-        assert_eq!((onset.last_without, onset.first_with), (Some(32.0), 64.0));
-        assert!(onset.contradicting.is_empty());
-    }
-
-    #[test]
-    fn contradicting_levels_are_listed() {
-        let levels = [
-            (1.0, false),
-            (8.0, true),
-            (8.0, false),
-            (16.0, false),
-            (16.0, false),
-            (32.0, true),
-        ];
-        let onset = onset(&levels).unwrap();
-        assert_eq!((onset.last_without, onset.first_with), (Some(1.0), 8.0));
-        assert_eq!(onset.contradicting, [16.0]);
-    }
-
-    #[test]
-    fn no_onset_if_never_and_no_lower_bound_if_always() {
-        assert_eq!(onset(&[]), None);
-        assert_eq!(onset(&[(1.0, false), (2.0, false)]), None);
-        assert_eq!(onset(&[(4.0, true), (2.0, true)]).unwrap().last_without, None);
-    }
-
-    proptest! {
-        /// For a sharp threshold, the range contains it and nothing contradicts it, in any order of levels.
-        #[test]
-        fn threshold_lies_in_the_range(levels in prop::collection::vec(1_u32..300, 1..30), threshold in 1_u32..300) {
-            let tried: Vec<_> = levels.iter().map(|level| (f64::from(*level), *level >= threshold)).collect();
-            match onset(&tried) {
-                Some(onset) => {
-                    prop_assert!(onset.first_with >= f64::from(threshold));
-                    prop_assert!(onset.last_without.is_none_or(|last| last < f64::from(threshold)));
-                    prop_assert_eq!(onset.contradicting, Vec::<f64>::new());
-                }
-                None => prop_assert!(levels.iter().all(|level| *level < threshold)),
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod knee_tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const LEVELS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
-
-    fn over(levels: &[f64], figure: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
-        levels.iter().map(|x| (*x, figure(*x))).collect()
-    }
-
-    #[test]
-    fn knee_of_saturating_throughput() {
-        let knee = knee(&over(&LEVELS, |x| 20.0 * x.min(32.0))).unwrap();
-        assert_eq!((knee.x, knee.y, knee.low, knee.high), (32.0, 640.0, 32.0, 32.0));
-    }
-
-    #[test]
-    fn knee_of_a_curve_that_falls_afterwards() {
-        // Preemption above a concurrency of 64.
-        let knee = knee(&over(&LEVELS, |x| {
-            if x <= 64.0 { 20.0 * x } else { 1280.0 - 2.0 * (x - 64.0) }
-        }))
-        .unwrap();
-        assert_eq!(knee.x, 64.0);
-    }
-
-    #[test]
-    fn a_curve_that_steepens_has_no_knee() {
-        let points = over(&LEVELS, |x| if x <= 64.0 { 10.0 } else { 10.0 + (x - 64.0) });
-        assert_eq!(knee(&points), None);
-    }
-
-    #[test]
-    fn gentle_bend_gives_a_range() {
-        let knee = knee(&over(&LEVELS, |x| 1500.0 * x / (x + 40.0))).unwrap();
-        assert!(
-            knee.low <= knee.x && knee.x <= knee.high && (32.0..=128.0).contains(&knee.x),
-            "{knee:?}"
-        );
-        assert!(knee.low < knee.high, "no single level stands out: {knee:?}");
-    }
-
-    #[test]
-    fn too_few_points_have_no_knee() {
-        assert_eq!(knee(&[]), None);
-        assert_eq!(knee(&over(&[1.0, 2.0], |x| x)), None);
-        assert_eq!(knee(&[(1.0, 5.0), (1.0, 9.0), (1.0, 2.0)]), None);
-        assert_eq!(knee(&over(&[1.0, 2.0, 4.0], |_| f64::NAN)), None);
-        assert_eq!(knee(&over(&[1.0, 2.0, 4.0], |_| 0.0)), None);
-    }
-
-    #[test]
-    fn repeated_levels_are_averaged() {
-        let mut points = over(&LEVELS, |x| 20.0 * x.min(32.0) * 0.99);
-        points.extend(over(&LEVELS, |x| 20.0 * x.min(32.0) * 1.01));
-        points.reverse();
-        let knee = knee(&points).unwrap();
-        assert!((knee.x, (knee.y - 640.0).abs() < 1e-9) == (32.0, true), "{knee:?}");
-    }
-
-    /// Ascending levels, each with an error from -1 to 1.
-    fn noisy() -> impl Strategy<Value = Vec<(f64, f64)>> {
-        prop::collection::vec((1.0_f64..50.0, -1.0_f64..=1.0), 3..20).prop_map(|steps| {
-            let mut x = 0.0;
-            steps
-                .into_iter()
-                .map(|(step, error)| {
-                    x += step;
-                    (x, error)
-                })
-                .collect()
-        })
-    }
-
-    proptest! {
-        /// Noise within the allowed size never creates a knee in a straight line.
-        #[test]
-        fn noisy_straight_line_has_no_knee(levels in noisy(), start in 10.0_f64..1000.0, slope in 0.0_f64..50.0) {
-            let exact = |x: f64| start + slope * x;
-            let least = levels.iter().map(|(x, _)| exact(*x)).fold(f64::INFINITY, f64::min);
-            // Errors are allowed as a share of the highest value, which is at least the lowest exact one minus its error.
-            let size = NOISE * least / (1.0 + NOISE);
-            let points: Vec<_> = levels.iter().map(|(x, error)| (*x, exact(*x) + error * size)).collect();
-            prop_assert_eq!(knee(&points), None);
-        }
-
-        /// A clear corner is found, and lies in the range for any allowed noise.
-        #[test]
-        fn corner_lies_in_the_range(errors in prop::collection::vec(-1.0_f64..=1.0, 9), corner in 2_usize..6) {
-            let at = LEVELS[corner];
-            let exact = over(&LEVELS, |x| x.min(at));
-            let size = NOISE * at / (1.0 + NOISE);
-            let points: Vec<_> = exact.iter().zip(errors).map(|((x, y), error)| (*x, y + error * size)).collect();
-            let knee = knee(&points).unwrap();
-            prop_assert!(knee.low <= at && at <= knee.high, "{} not in {:?}", at, knee);
-            prop_assert!(knee.low <= knee.x && knee.x <= knee.high);
-        }
-
-        /// Neither the units of the axes nor the order of the points matter.
-        #[test]
-        fn units_and_order_do_not_matter(levels in noisy(), scale in 0.01_f64..100.0, turn in 0_usize..20) {
-            let points: Vec<_> = levels.iter().map(|(x, error)| (*x, 100.0 + 90.0 * error)).collect();
-            let mut other: Vec<_> = points.iter().map(|(x, y)| (x * scale, y * scale)).collect();
-            let turn = turn % other.len();
-            other.rotate_left(turn);
-            let (one, two) = (knee(&points), knee(&other));
-            prop_assert_eq!(one.is_some(), two.is_some());
-            if let (Some(one), Some(two)) = (one, two) {
-                prop_assert!((one.x * scale - two.x).abs() < 1e-9 * two.x && (one.distance - two.distance).abs() < 1e-9);
-            }
-        }
     }
 }

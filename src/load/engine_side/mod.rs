@@ -5,11 +5,13 @@
 mod curve;
 mod energy;
 mod findings;
+mod knee;
 mod summary;
 mod timeline;
 
 pub use energy::{Cost, DevicePowerStats, PowerStats};
-pub use findings::{Knee, LevelFigures, Onset, SweepAxis, SweepFindings, knee, onset};
+pub use findings::{LevelFigures, SweepAxis, SweepFindings};
+pub use knee::{Knee, Onset, knee, onset};
 pub use summary::{EngineCounters, EngineStats, GaugeStats, MemoryStats, SamplingStats};
 pub use timeline::{COLUMNS, TimelineRow, timeline, write};
 

@@ -284,11 +284,15 @@ fn table(sheet: &Sheet, complete: bool) -> Value {
         // Numbers are aligned right.
         context! { name => name.as_str(), numbers => !is_text(entries.iter().map(String::as_str)) }
     };
-    let rows = sheet.rows.iter().take(most);
+    let row = |(at, row): (usize, &Vec<Entry>)| {
+        let link = sheet.links.get(at).cloned().flatten();
+        context! { link, cells => row.iter().map(cell).collect::<Vec<_>>() }
+    };
+    let rows = sheet.rows.iter().take(most).enumerate();
     context! {
         title => sheet.title.as_str(),
         columns => sheet.columns.iter().enumerate().map(column).collect::<Vec<_>>(),
-        rows => rows.map(|row| row.iter().map(cell).collect::<Vec<_>>()).collect::<Vec<_>>(),
+        rows => rows.map(row).collect::<Vec<_>>(),
         all => sheet.rows.len(),
         rest,
     }
@@ -335,13 +339,14 @@ mod figure_tests {
             rows: (0..rows)
                 .map(|row| (0..columns).map(|at| Entry::from((10 * row + at) as f64)).collect())
                 .collect(),
+            ..Sheet::default()
         };
         let size = |table: &Json| ["columns", "rows"].map(|part| table[part].as_array().unwrap().len());
         let turned = json!(table(&sheet(20, 3), false));
         assert_eq!(size(&turned), [4, 19]);
         assert_eq!(turned["columns"][0]["numbers"], false);
         assert_eq!(turned["columns"][3]["numbers"], true);
-        assert_eq!(turned["rows"][0], json!(["figure 1", "1", "11", "21"]));
+        assert_eq!(turned["rows"][0]["cells"], json!(["figure 1", "1", "11", "21"]));
         for (columns, rows) in [(20, 20), (8, 2), (20, 0)] {
             assert_eq!(size(&json!(table(&sheet(columns, rows), true))), [columns, rows]);
         }

@@ -487,6 +487,7 @@ mod sheet_tests {
             title: "x".to_owned(),
             columns: vec!["level".to_owned(), "speed".to_owned()],
             rows: vec![vec![1.0.into(), 5.5.into()], vec![8.0.into(), Entry::None]],
+            ..Sheet::default()
         };
         let transposed = sheet.transposed();
         assert_eq!(transposed.columns, ["level", "1", "8"]);

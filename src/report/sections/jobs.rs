@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::source::Source;
-use super::{answers, facts};
+use super::{PAGE, answers, facts};
 use crate::compare::{Case, ComparisonInput};
 use crate::fault::{Fault, Result};
 use crate::report::document::{Block, Section, Weight, text};
@@ -108,7 +108,7 @@ pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
 pub fn jobs_text(found: &Value, page: Page) -> Result<String> {
     let read = |error| Fault::usage(format!("these are no results of jobs: {error}"));
     let found: Vec<JobResult> = serde_json::from_value(found.clone()).map_err(read)?;
-    Ok(text(&blocks(&found), page))
+    Ok(text(&blocks(&found, |_| None), page))
 }
 
 /// The section of a run with jobs. Unreadable jobs are reported in `missing`.
@@ -118,24 +118,42 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     if found.len() < source.found.jobs.len() {
         missing.push("the results of some jobs cannot be read".to_owned());
     }
-    vec![Section::new("jobs", "Jobs").with(blocks(&found))]
+    // The page of a job's own run.
+    let page = |job: &JobResult| {
+        let page = format!("jobs/{}/{PAGE}", job.name);
+        (source.in_folder && source.folder.has_file(&page)).then_some(page)
+    };
+    vec![Section::new("jobs", "Jobs").with(blocks(&found, page))]
 }
 
-fn blocks(found: &[JobResult]) -> Vec<Block> {
+/// A text of a job's result.
+type JobText = fn(&JobResult) -> Option<&String>;
+
+const MODEL: JobText = |job| job.model.as_ref();
+const ENGINE: JobText = |job| job.engine.as_ref();
+const GPU: JobText = |job| job.gpu.as_ref();
+
+/// `page` is the address of a job's page.
+fn blocks(found: &[JobResult], page: impl Fn(&JobResult) -> Option<String>) -> Vec<Block> {
     let groups = [
-        group(found, "model", |job| job.model.as_ref()),
-        group(found, "engine", |job| job.engine.as_ref()),
-        group(found, "GPU", |job| job.gpu.as_ref()),
+        group(found, "model", MODEL),
+        group(found, "engine", ENGINE),
+        group(found, "GPU", GPU),
     ];
     let mut blocks: Vec<Block> = groups.into_iter().flatten().collect();
     let mut rows: Vec<&JobResult> = found.iter().filter(|job| job.status == "done").collect();
     rows.sort_by_key(|job| (&job.model, &job.engine, &job.gpu, &job.name));
+    // What all jobs have in common needs no column.
+    let differs = |value: JobText| rows.iter().any(|job| value(job) != value(rows[0]));
+    let kept = [MODEL, ENGINE, GPU].map(|value| differs(value).then_some(value));
+    let [model, engine, gpu] = kept
+        .map(|value| move |job: &JobResult| -> Entry { value.and_then(|value| value(job)).map(String::as_str).into() });
     let shown = rows.iter().take(MAX_ROWS).map(|job| {
         [
             ("job", job.name.as_str().into()),
-            ("model", job.model.as_deref().into()),
-            ("engine", job.engine.as_deref().into()),
-            ("GPU", job.gpu.as_deref().into()),
+            ("model", model(job)),
+            ("engine", engine(job)),
+            ("GPU", gpu(job)),
             ("found", job.answer.as_deref().into()),
             ("tokens/s", job.output_throughput.into()),
             ("mean TTFT, ms", job.mean_ttft_ms.into()),
@@ -147,7 +165,16 @@ fn blocks(found: &[JobResult]) -> Vec<Block> {
             ..=MAX_ROWS => "each job".to_owned(),
             all => format!("the first {MAX_ROWS} of {all} jobs; all are in tables/jobs.csv"),
         };
-        blocks.push(Sheet::from_rows(shown).filled().titled(title).into());
+        let table = Sheet {
+            links: rows.iter().map(|job| page(job)).collect(),
+            ..Sheet::from_rows(shown).filled().titled(title)
+        };
+        let common = [MODEL, ENGINE, GPU].into_iter().filter(|value| !differs(*value));
+        let common: Vec<&str> = common.filter_map(|value| Some(value(rows[0])?.as_str())).collect();
+        if !common.is_empty() {
+            blocks.push(Block::Paragraph(format!("all jobs: {}", common.join(", "))));
+        }
+        blocks.push(table.into());
     }
     let failed: Vec<&JobResult> = found.iter().filter(|job| job.status != "done").collect();
     let mut why: Vec<String> = failed.iter().take(MAX_FAILURES).map(|job| sentence(job)).collect();

@@ -39,6 +39,9 @@ use crate::fault::Result;
 use crate::run::{Folder, RecordedRun};
 use source::Source;
 
+/// The page's file name, in the run's folder or, for several runs, the current one.
+pub const PAGE: &str = "report.html";
+
 /// The width and characters of boundary drawings in Markdown.
 const MARKDOWN: Page = Page {
     width: 80,
@@ -127,6 +130,19 @@ pub fn documents(folders: &[PathBuf]) -> Result<(Vec<Document>, Together)> {
         .map(|(folder, found)| Source::new(folder, found))
         .collect();
     Ok((sources.iter().map(build).collect(), together::together(&sources)))
+}
+
+/// The content of the page that lies in the run's own folder, and links to files there.
+///
+/// # Errors
+///
+/// As [`run_markdown`].
+pub fn own_document(folder: &Path) -> Result<Document> {
+    let folder = Folder::open(folder)?;
+    let found = RecordedRun::from_folder(&folder)?;
+    let mut source = Source::new(folder, &found);
+    source.in_folder = true;
+    Ok(build(&source))
 }
 
 /// The content of the page of one run.

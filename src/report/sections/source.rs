@@ -11,6 +11,8 @@ pub(super) struct Source<'a> {
     pub(super) found: &'a RecordedRun,
     /// The page for which boundaries are drawn in characters; `None` if charts show them.
     pub(super) sketches: Option<Page>,
+    /// Whether the page is for the run's own folder, so that it can link to files there.
+    pub(super) in_folder: bool,
     /// In the order of creation; a fault if the journal's entry is invalid.
     pub(super) boundaries: Vec<(&'a RecordedBoundary, Result<Boundary>)>,
 }
@@ -21,6 +23,7 @@ impl<'a> Source<'a> {
             folder,
             found,
             sketches: None,
+            in_folder: false,
             boundaries: found.drawn().map(|one| (one, one.rebuild())).collect(),
         }
     }

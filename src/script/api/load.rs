@@ -69,8 +69,9 @@ pub mod levels {
         Ok(to_script(&metrics.collect::<Value>())?)
     }
 
-    /// Findings from the rows of a sweep over `axis` (`"concurrency"` or `"rate"`): `#{ finding, notes, knee,
-    /// preemption, queue, waiting, best, cheapest }`. `finding` is the answer in one sentence, and `notes` are further
+    /// Findings from the rows of a sweep over `axis` (`"concurrency"` or `"rate"`): `#{ finding, rows, notes,
+    /// knee, preemption, queue, waiting, best, cheapest }`. `finding` is the answer in one sentence, `rows` has a row
+    /// for each level that stands out, `#{ finding, at, output_throughput, mean_ttft_ms, why }`, and `notes` are further
     /// sentences. Each of the others is `()` if the rows do not determine it.
     ///
     /// `knee` is the saturation point, `#{ x, y, low, high, distance }`: with both axes scaled to the curve of output
@@ -95,6 +96,7 @@ pub mod levels {
     /// let rows = rising.map(|at| #{ concurrency: at[0], output_throughput: at[1], preemptions: if at[0] > 32 { 3 } else { 0 } });
     /// let found = levels::findings(rows, "concurrency");
     /// assert(found.finding.starts_with("saturates at 32 concurrent requests: 640 output tokens/s"));
+    /// assert(found.rows[0].finding == "saturates" && found.rows[0].at == 32);
     /// assert(found.knee.x == 32 && found.preemption.first_with == 64 && found.best == 256 && found.cheapest == ());
     /// ```
     #[rhai_fn(return_raw)]
@@ -140,7 +142,8 @@ fn found_over(rows: &Array, axis: &str) -> Result<Dynamic> {
 }
 
 /// The keys of findings whose values are levels.
-const LEVELS: [&str; 8] = [
+const LEVELS: [&str; 9] = [
+    "at",
     "best",
     "cheapest",
     "x",

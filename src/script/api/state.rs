@@ -399,7 +399,7 @@ pub mod state {
         Ok(())
     }
 
-    /// Number of points that the rule for the next point chose.
+    /// Number of points that the search chose one by one, by its rule or to verify a limit.
     ///
     /// # Example
     ///
@@ -413,7 +413,7 @@ pub mod state {
         search.chosen
     }
 
-    /// Sets the number of points that the rule for the next point chose.
+    /// Sets the number of points that the search chose one by one.
     ///
     /// # Example
     ///
@@ -427,7 +427,35 @@ pub mod state {
         search.chosen = chosen;
     }
 
-    /// Number of points from before a resume that the rule for the next point chose: those that were not planned.
+    /// Number of points that the rule for the next point chose, `next_points` of `std/search/choose`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/search/steps" as steps;
+    /// let search = steps::begin(boundary(#{ input: [1, 100] }, #{}), |p| "ok", #{});
+    /// assert(search.chosen_by_rule == 0);
+    /// ```
+    #[rhai_fn(get = "chosen_by_rule", pure)]
+    pub fn chosen_by_rule(search: &mut Search) -> i64 {
+        search.chosen_by_rule
+    }
+
+    /// Sets the number of points that the rule for the next point chose.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/search/steps" as steps;
+    /// let search = steps::begin(boundary(#{ input: [1, 100] }, #{}), |p| "ok", #{});
+    /// search.chosen_by_rule += 1;
+    /// ```
+    #[rhai_fn(set = "chosen_by_rule")]
+    pub fn set_chosen_by_rule(search: &mut Search, chosen: i64) {
+        search.chosen_by_rule = chosen;
+    }
+
+    /// Number of points from before a resume that were chosen one by one: those that were not planned.
     ///
     /// # Example
     ///

@@ -85,7 +85,26 @@ fn section(sweep: &Sweep, source: &Source, name: &str, files: &mut LoadFiles, se
     };
     paragraphs.extend(slo_text(sweep, source.found));
     plots.extend(files.plots(sweep, name));
-    Section::new(name, title).with(paragraphs).with(plots).with([sheet])
+    let found = findings_table(sweep);
+    Section::new(name, title)
+        .with(paragraphs)
+        .with(found)
+        .with(plots)
+        .with([sheet])
+}
+
+/// The findings of a sweep, a row for each; none without a curve.
+fn findings_table(sweep: &Sweep) -> Option<Sheet> {
+    let rows = sweep.findings.rows.iter().map(|row| {
+        [
+            ("finding", row.finding.as_str().into()),
+            (sweep.axis.name(), row.at.into()),
+            ("output tokens/s", row.output_throughput.into()),
+            ("mean TTFT, ms", row.mean_ttft_ms.into()),
+            ("why", row.why.as_str().into()),
+        ]
+    });
+    (rows.len() > 0).then(|| Sheet::from_rows(rows).filled())
 }
 
 /// The key levels and the notes of a sweep. Its finding is at the top of the page.
@@ -521,7 +540,7 @@ mod tests {
             (64.0, answer(641.0, 900.0)),
         ]);
         sweep.findings.finding = "saturates at 32".to_owned();
-        sweep.findings.notes = vec!["cheapest at 32".to_owned()];
+        sweep.findings.notes = vec!["no preemptions at any level".to_owned()];
         sweep.findings.knee = Some(Knee {
             x: 32.0,
             y: 640.0,
@@ -534,7 +553,7 @@ mod tests {
             [
                 "Concurrency 1: 20 output tokens/s, median TTFT 10 ms (p99 20 ms); concurrency 32: 640 output tokens/s, median TTFT \
                  40 ms (p99 80 ms); concurrency 64: 641 output tokens/s, median TTFT 900 ms (p99 1.80 s).",
-                "Cheapest at 32.",
+                "No preemptions at any level.",
             ]
         );
     }
