@@ -3,7 +3,7 @@
 use super::blocks::roundings;
 use super::fitting::{Constraints, LimitSample};
 use super::limits::{Counting, Family, Frame, families, product_and_one_axis, terms};
-use super::mechanisms::{self, Kind, Loads, Mechanism, TERMS};
+use super::mechanisms::{self, Kind, Loads, Mechanism, ProvenLoads, TERMS};
 use crate::boundary::lattice::Cell;
 
 /// A limit agrees if it violates proven points by no more than this share of the limit, ...
@@ -105,8 +105,9 @@ impl Candidates {
 
     /// Adds the forms of mechanisms that agree with every answer.
     pub(super) fn add_mechanisms(&mut self, loads: Loads, fits: &[Cell], fails: &[Cell]) {
+        let proven = ProvenLoads::new(&loads, fits, fails);
         for kind in mechanisms::kinds(loads) {
-            for (index, (mut fit, form)) in fit_forms(&kind, fits, fails).into_iter().enumerate() {
+            for (index, (mut fit, form)) in fit_forms(&kind, &proven).into_iter().enumerate() {
                 fit.frame = self.frames.len();
                 fit.is_drawn = index == 0;
                 self.frames.push(self.frames[0].by(Counting::Mechanism(form)));
@@ -157,10 +158,10 @@ impl FamilyFit {
     }
 
     /// Fits a form of a mechanism. Its frame is not known yet.
-    fn of_form(form: &Mechanism, prior: f64, fits: &[Cell], fails: &[Cell]) -> Self {
+    fn of_form(form: &Mechanism, prior: f64, proven: &ProvenLoads) -> Self {
         let family = summed(form, prior);
-        let proven = ProvenTerms::of_form(form, fits, fails);
-        let constraints = Constraints::new(&family, 1, &proven.fits, &proven.fails);
+        let [fits, fails] = [&proven.fits, &proven.fails].map(|loads| form.terms_at(loads).collect::<Vec<_>>());
+        let constraints = Constraints::new(&family, 1, &fits, &fails);
         let cut = usize::from(form.is_capped());
         let initial = constraints.best_limit(cut, MAX_FORM_VIOLATION).into_iter().collect();
         Self {
@@ -220,26 +221,14 @@ impl ProvenTerms {
             fails: terms(fails),
         }
     }
-
-    /// The terms under a form.
-    fn of_form(form: &Mechanism, fits: &[Cell], fails: &[Cell]) -> Self {
-        let terms = |cells: &[Cell]| cells.iter().map(|cell| form.terms(cell).to_vec()).collect();
-        Self {
-            fits: terms(fits),
-            fails: terms(fails),
-        }
-    }
 }
 
 /// The forms of a kind that agree with every answer, those with the widest margins first.
-fn fit_forms(kind: &Kind, fits: &[Cell], fails: &[Cell]) -> Vec<(FamilyFit, Mechanism)> {
+fn fit_forms(kind: &Kind, proven: &ProvenLoads) -> Vec<(FamilyFit, Mechanism)> {
     let share = 1.0 / kind.forms.len() as f64;
-    let fit = |form: &Mechanism| FamilyFit::of_form(form, kind.prior * share, fits, fails);
+    let fit = |form: &Mechanism| FamilyFit::of_form(form, kind.prior * share, proven);
     let tolerated = if kind.continuous { CLOSE } else { EXACT };
-    let agrees = |form: &&Mechanism| {
-        mechanisms::single_violation(form, fits, fails).is_none_or(|violation| violation <= tolerated)
-    };
-    let agreeing = kind.forms.iter().filter(agrees);
+    let agreeing = kind.forms.iter().filter(|form| form.may_agree(proven, tolerated));
     let mut fitted: Vec<(FamilyFit, Mechanism)> = agreeing.map(|form| (fit(form), form.clone())).collect();
     if kind.continuous {
         for _ in 0..BETWEEN {

@@ -47,14 +47,14 @@ pub(super) struct ProvenPoint<'a> {
 
 impl ProvenPoints {
     /// `places` are terms.
-    fn new(family: &Family, axes: usize, places: &[Vec<f64>]) -> Self {
+    fn new(family: &Family, axes: usize, places: &[impl AsRef<[f64]>]) -> Self {
         let mut rows = Self {
             axes,
             coefficients: family.basis.len(),
             at: Vec::with_capacity(places.len() * axes),
             features: Vec::with_capacity(places.len() * family.basis.len()),
         };
-        for terms in places {
+        for terms in places.iter().map(AsRef::as_ref) {
             rows.at.extend_from_slice(&terms[..axes]);
             rows.features.extend(family.features(terms));
         }
@@ -102,8 +102,8 @@ impl LimitSample {
 
 impl Constraints {
     /// `fits` and `fails` are terms of proven points.
-    pub(super) fn new(family: &Family, axes: usize, fits: &[Vec<f64>], fails: &[Vec<f64>]) -> Self {
-        let reach = |axis: usize| fits.iter().map(|terms| terms[axis]).fold(0.0, f64::max);
+    pub(super) fn new<T: AsRef<[f64]>>(family: &Family, axes: usize, fits: &[T], fails: &[T]) -> Self {
+        let reach = |axis: usize| fits.iter().map(|terms| terms.as_ref()[axis]).fold(0.0, f64::max);
         Self {
             fits: ProvenPoints::new(family, axes, fits),
             fails: ProvenPoints::new(family, axes, fails),

@@ -11,7 +11,7 @@ use crate::fmt::thousands;
 
 /// A request count and the lengths of its requests.
 #[derive(Clone, Copy, Debug)]
-struct Load {
+pub(super) struct Load {
     input: f64,
     output: f64,
     count: f64,
@@ -86,6 +86,22 @@ impl Loads {
 
     fn is_searched(&self, index: usize) -> bool {
         matches!(self.sources[index], Source::Axis(..))
+    }
+}
+
+/// The loads of the proven cells.
+pub(super) struct ProvenLoads {
+    pub(super) fits: Vec<Load>,
+    pub(super) fails: Vec<Load>,
+}
+
+impl ProvenLoads {
+    pub(super) fn new(loads: &Loads, fits: &[Cell], fails: &[Cell]) -> Self {
+        let read = |cells: &[Cell]| cells.iter().map(|cell| loads.load(cell)).collect();
+        Self {
+            fits: read(fits),
+            fails: read(fails),
+        }
     }
 }
 
@@ -257,6 +273,31 @@ impl Mechanism {
         let [one, other] = self.form.pieces.sums(load);
         let terms = [self.form.cap.quantity(load), one, other];
         std::array::from_fn(|index| terms[index] * self.scale[index])
+    }
+
+    /// Its terms at each of these loads.
+    pub(super) fn terms_at<'a>(&'a self, loads: &'a [Load]) -> impl Iterator<Item = [f64; TERMS]> + 'a {
+        loads.iter().map(|load| self.terms_of(*load))
+    }
+
+    /// Whether some limit of the form may violate the proven points by no more than `tolerated`, with its cap just
+    /// beyond what fits. Exact for a single piece; a form of two pieces always may.
+    pub(super) fn may_agree(&self, proven: &ProvenLoads, tolerated: f64) -> bool {
+        if self.pieces() > 1 {
+            return true;
+        }
+        let piece = |load: &Load| self.form.pieces.sums(*load)[0];
+        let capped = |load: &Load| self.form.cap.quantity(*load);
+        let most = proven.fits.iter().map(piece).fold(0.0, f64::max);
+        let least = most * (1.0 - tolerated) / (1.0 + tolerated);
+        let cap = match self.is_capped() {
+            true => proven.fits.iter().map(capped).fold(0.0, f64::max) * (1.0 + 1e-9),
+            false => f64::INFINITY,
+        };
+        proven
+            .fails
+            .iter()
+            .all(|load| piece(load) >= least || capped(load) > cap)
     }
 
     /// The form as people write it, given the weights of its piece, if it counts blocks of requests and has no cap.
@@ -437,28 +478,4 @@ pub(super) fn kinds(loads: Loads) -> Vec<Kind> {
         }
     }
     kinds
-}
-
-/// The least violation of a form with a single piece, with its cap just beyond what fits.
-pub(super) fn single_violation(form: &Mechanism, fits: &[Cell], fails: &[Cell]) -> Option<f64> {
-    if form.form.pieces.count() > 1 {
-        return None;
-    }
-    let (mut most, mut cap) = (0.0, 0.0);
-    for cell in fits {
-        let [capped, piece, _] = form.terms(cell);
-        most = f64::max(most, piece);
-        cap = f64::max(cap, capped);
-    }
-    let mut least = f64::INFINITY;
-    for cell in fails {
-        let [capped, piece, _] = form.terms(cell);
-        if capped <= cap * (1.0 + 1e-9) || !form.is_capped() {
-            least = least.min(piece);
-        }
-    }
-    if least.is_infinite() {
-        return None;
-    }
-    Some((most - least) / (most + least).max(1e-9))
 }
