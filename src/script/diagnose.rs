@@ -99,6 +99,17 @@ pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalA
             trace: frames.iter().rev().map(Frame::text).collect(),
         };
     }
+    if let EvalAltResult::ErrorRuntime(value, _) = &*error
+        && let Some(raised) = Raised::read(value)
+    {
+        let in_file = raised.file.as_deref().unwrap_or(&file);
+        let fault = evaluation_fault(engine, sources, in_file, raised.error());
+        return Diagnostic {
+            place: Place::find(sources, in_file, raised.at),
+            fault,
+            trace: Vec::new(),
+        };
+    }
     let fault = evaluation_fault(engine, sources, &file, *error);
     // Native functions report no position: use the position of the call.
     if at.is_none() {
@@ -341,6 +352,55 @@ fn evaluation_fault(engine: &Engine, sources: &Sources, file: &str, mut error: E
             error.clear_position();
             script(rephrase(&error.to_string()))
         }
+    }
+}
+
+/// An error of the interpreter that a script caught and threw again.
+struct Raised {
+    text: String,
+    /// The file that raised it, if it is another one than that of the `try`.
+    file: Option<String>,
+    at: Position,
+}
+
+impl Raised {
+    /// The error again, by its text.
+    fn error(&self) -> EvalAltResult {
+        use EvalAltResult as E;
+        let (kind, subject) = self.text.split_once(" not found: ").unwrap_or_default();
+        let subject = subject.to_owned();
+        match kind {
+            "Function" => E::ErrorFunctionNotFound(subject, self.at),
+            "Variable" => E::ErrorVariableNotFound(subject, self.at),
+            "Property" => E::ErrorPropertyNotFound(subject, self.at),
+            _ => E::ErrorDotExpr(self.text.clone(), self.at),
+        }
+    }
+
+    /// Reads what `catch` gives for an error: a map with the text, and the place of the failed call in the `try` block.
+    /// The text ends with the place where it was raised, if that is elsewhere: `no such function @ 'mine.rhai' (line 8, position 20)`.
+    fn read(thrown: &Dynamic) -> Option<Self> {
+        let map = thrown.read_lock::<rhai::Map>()?;
+        let number = |key: &str| u16::try_from(map.get(key)?.as_int().ok()?).ok();
+        let text = |key: &str| map.get(key)?.clone().into_string().ok();
+        let (_, message) = (map.get("error")?, text("message")?);
+        let raised = message.lines().next()?;
+        let elsewhere = raised.rsplit_once(" @ '").and_then(|(text, place)| {
+            let (file, place) = place.strip_suffix(')')?.split_once("' (line ")?;
+            let (line, column) = place.split_once(", position ")?;
+            Some(Self {
+                text: text.to_owned(),
+                file: Some(file.to_owned()),
+                at: Position::new(line.parse().ok()?, column.parse().ok()?),
+            })
+        });
+        elsewhere.or_else(|| {
+            Some(Self {
+                text: raised.to_owned(),
+                file: text("source").filter(|source| !source.is_empty()),
+                at: Position::new(number("line")?, number("position")?),
+            })
+        })
     }
 }
 

@@ -98,6 +98,38 @@ fn idle(map, probe, options) { #{ stopped: \"at once\" } }";
 }
 
 #[test]
+fn a_mistake_of_a_strategy_is_shown_with_its_line() {
+    let strategy = "import \"std/search/steps\" as steps;
+fn mine(map, probe, options) {
+    let search = steps::begin(map, probe, options);
+    MISTAKE
+    steps::finish(search)
+}";
+    for (mistake, message, place, code) in [
+        ("search.nothing_here;", "nothing_here", "mine.rhai:4:12", 1),
+        // Found before it runs.
+        ("map.turn_around(3);", "turn_around", "mine.rhai:4:9", 2),
+        ("let none = (); none + 1;", "+", "mine.rhai:4:25", 1),
+        ("map.bracket(#{}, \"output\", 1);", "bracket", "mine.rhai:4:9", 1),
+    ] {
+        let tested = Profiler::new()
+            .file("mine.rhai", strategy.replace("MISTAKE", mistake))
+            .args(["test", "mine.rhai"])
+            .run()
+            .code(code)
+            .stderr(message);
+        let _ = tested.stderr(place).nowhere("ErrorInFunctionCall");
+    }
+    // The same where a script catches an error of its own and throws it again.
+    let _ = Profiler::new()
+        .file("s.rhai", "try { let map = #{};\nmap.x.y } catch (e) { throw e; }")
+        .args(["run", "s.rhai"])
+        .run()
+        .code(1)
+        .stderr("s.rhai:2:");
+}
+
+#[test]
 fn what_is_neither_a_strategy_nor_an_adapter_has_no_score() {
     let two = "fn a(map, probe, options) { 1 } fn b(map, probe, options) { 2 }";
     for (text, message) in [

@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::source::Source;
-use super::{PAGE, answers, facts};
+use super::source::{PAGE, Source};
+use super::{answers, facts};
 use crate::compare::{Case, ComparisonInput};
 use crate::fault::{Fault, Result};
 use crate::report::document::{Block, Section, Weight, text};

@@ -21,6 +21,7 @@ pub use experiments::{experiment, findings as experiment_findings, planned_start
 pub use foreign::{comparison_input, imported};
 pub use jobs::{job_result, jobs_text};
 pub use memory::{memory, stages_sheet};
+pub use source::PAGE;
 pub use together::Together;
 
 pub use answers::findings as run_findings;
@@ -38,9 +39,6 @@ use crate::csv;
 use crate::fault::Result;
 use crate::run::{Folder, RecordedRun};
 use source::Source;
-
-/// The page's file name, in the run's folder or, for several runs, the current one.
-pub const PAGE: &str = "report.html";
 
 /// The width and characters of boundary drawings in Markdown.
 const MARKDOWN: Page = Page {

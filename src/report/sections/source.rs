@@ -5,6 +5,9 @@ use crate::fault::Result;
 use crate::report::Page;
 use crate::run::{Folder, RecordedBoundary, RecordedRun};
 
+/// The page's file name, in the run's folder or, for several runs, the current one.
+pub const PAGE: &str = "report.html";
+
 /// The run that sections are made from.
 pub(super) struct Source<'a> {
     pub(super) folder: Folder,
