@@ -5,6 +5,7 @@ pub mod cli;
 pub mod compare;
 pub mod csv;
 pub mod engine;
+pub mod evidence;
 pub mod fault;
 pub mod file;
 pub mod home;

@@ -11,8 +11,8 @@ use super::limit::{Bound, FoundLimit};
 use super::offers::{Offer, offers};
 use super::outcome::{Gap, Outcome, OutcomeKind, Untested};
 use crate::boundary::{Axis, Boundary, Limit, Moves, Point, Quantity, Record};
+use crate::evidence::Evidence;
 use crate::fault::Result;
-use crate::run::Evidence;
 
 /// The answer of a search.
 #[derive(Clone, Debug)]

@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::boundary::{Boundary, Cause, Moves, Point, Record, Verdict};
+use crate::evidence::Evidence;
 use crate::fmt::thousands;
-use crate::run::Evidence;
 
 /// Why the nearest point to `point` that fails, or that the engine's report rules out, does not fit, as a sentence.
 pub(crate) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<String> {
@@ -313,7 +313,6 @@ mod tests {
         );
     }
 
-    /// The page must not claim a request or a start for a point that only the engine's report rules out.
     #[test]
     fn a_known_remedy_follows_the_evidence() {
         let axes = json!({ "input": [1, 4096] });
@@ -331,6 +330,7 @@ mod tests {
         assert!(nearest.ends_with("lower `--max-num-seqs`"), "{nearest}");
     }
 
+    /// The page must not claim a request or a start for a point that only the engine's report rules out.
     #[test]
     fn a_ruled_out_point_was_not_sent_and_only_the_engine_is_quoted() {
         let evidence = json!({ "message": "ours", "log": ["ValueError: too long"], "reported": 8352 });

@@ -1,7 +1,7 @@
 //! A stated limit: the resource that it bounds, and what is known beyond it.
 
 use crate::boundary::{Boundary, Cause, Limit, Quantity, Scalar, Verdict};
-use crate::run::Evidence;
+use crate::evidence::Evidence;
 
 /// An inequality that agrees with every answer, and its grounds.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,8 +6,8 @@ use super::context::Search;
 use super::limit::FoundLimit;
 use super::rows::{TableRow, table_rows};
 use crate::boundary::{Boundary, Class, Moves, Point, Quantity, Record, Scalar, Verdict};
+use crate::evidence::Evidence;
 use crate::fault::Result;
-use crate::run::Evidence;
 
 /// The kind of an answer, as written in journals and `--json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,5 +1,5 @@
-//! The servers that were measured: engine, version, model and address, as the server reports them. They are read from
-//! the journal's description of an engine, so older runs have them too.
+//! The servers that were measured: engine, version, model and address, as the server reports them, read from the
+//! journal's description of an engine.
 
 use std::fmt;
 

@@ -244,21 +244,21 @@ names!(RunStatus { Running "running", Done "done", Failed "failed", Interrupted 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EnginePhase {
-    /// For a server that does not answer yet (`--wait`).
+    /// Waiting for a server that does not answer yet (`--wait`).
     Waiting,
-    /// Its image.
+    /// Pulling its image.
     Pulling,
-    /// Its model.
+    /// Downloading its model.
     Downloading,
-    /// Its container or process.
+    /// Starting its container or process.
     Starting,
-    /// The model into memory.
+    /// Loading the model into memory.
     Loading,
     /// It answers.
     Ready,
-    /// A point, or a load.
+    /// Running a probe or a load.
     Probing,
-    /// A setting of an experiment inside the engine's container.
+    /// Measuring a setting of an experiment inside the engine's container.
     Measuring,
     /// It is being ended.
     Stopping,

@@ -39,7 +39,7 @@ pub use journal::RecordedPoint;
 pub use manifest::{Machine, Manifest, RunPlan, SCHEMA, Script, completed};
 pub use new_folder::check_free;
 pub use pack::{is_pack, pack};
-pub use probe_answer::{Allocation, Evidence, Limits, ProbeAnswer, SlotLimit};
+pub use probe_answer::ProbeAnswer;
 pub use recorded::{RecordedBoundary, RecordedLoad, RecordedRun};
 pub use remembered::{forget_allowed, is_remembered, own_run, remember};
 pub use secrets::{
@@ -56,6 +56,7 @@ use std::sync::{Mutex, OnceLock};
 use serde_json::{Value, json};
 
 use crate::boundary::Point;
+pub use crate::evidence::{Allocation, Evidence, Limits, SlotLimit};
 use crate::fault::{Fault, Result};
 use crate::task::lock;
 use crate::warning::Warning;

@@ -17,32 +17,10 @@ pub use timeline::{COLUMNS, TimelineRow, timeline, write};
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+pub use crate::evidence::EngineQueue;
 use crate::telemetry::DeviceActivity;
-
-/// State of an engine's queue; `None` for values that it does not report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct EngineQueue {
-    /// Running requests.
-    pub running: Option<u64>,
-    /// Queued requests.
-    pub waiting: Option<u64>,
-    /// KV cache usage, 0 to 1.
-    pub kv_usage: Option<f64>,
-    /// Preemptions since the start.
-    pub preemptions: Option<u64>,
-    /// Sequences currently preempted, for engines that report this instead of a counter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paused: Option<u64>,
-}
-
-impl EngineQueue {
-    /// Whether nothing runs and nothing waits, as far as reported.
-    pub fn is_idle(&self) -> bool {
-        self.running.unwrap_or(0) == 0 && self.waiting.unwrap_or(0) == 0
-    }
-}
 
 /// Engine metrics at one moment; `None` if not reported. Counters count since the engine's start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
