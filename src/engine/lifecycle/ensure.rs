@@ -137,7 +137,7 @@ pub(crate) fn ensure(engine: &Engine, live: &mut Live, requested: Limits) -> Res
 
 /// Restores the failed starts that an earlier execution of the run recorded.
 pub(crate) fn recall_failed_starts(engine: &Engine) {
-    // Entries by another version of this program may not parse; such starts are tried again.
+    // An entry that cannot be read is tried again.
     let failed = engine
         .context
         .run

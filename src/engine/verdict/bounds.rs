@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::boundary::{BoundsReport, Cause};
+use crate::boundary::{BoundsReport, Cause, NextStart};
 use crate::engine::adapter::FailureRule;
 use crate::run::{Evidence, Limits};
 
@@ -138,12 +138,12 @@ impl StartFailure {
 
     /// Whether another start with the same limits would fail the same way.
     pub(crate) fn is_permanent(&self) -> bool {
-        matches!(self.cause, Cause::Memory | Cause::LengthLimit)
+        self.cause.next_start() == NextStart::Fails
     }
 
     /// Whether the same start may succeed a little later.
     pub(crate) fn may_pass(&self) -> bool {
-        matches!(self.cause, Cause::Port | Cause::GpuBusy | Cause::ForeignTenant)
+        self.cause.next_start() == NextStart::MayPass
     }
 
     /// Whether a start with these limits would fail the same way: they are no smaller, or too long by the engine's own

@@ -58,12 +58,6 @@ impl Point {
         }
     }
 
-    /// Whether a map, which may have more keys, has these coordinates.
-    #[must_use]
-    pub fn is_at(&self, map: &Value) -> bool {
-        self.0.iter().all(|(axis, at)| map[axis].as_f64() == Some(at.as_f64()))
-    }
-
     /// Sets one coordinate.
     #[must_use]
     pub fn with(mut self, axis: &str, value: i64) -> Self {

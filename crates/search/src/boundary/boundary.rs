@@ -336,7 +336,7 @@ impl Boundary {
         Ok(self.view()?.volume)
     }
 
-    /// A lower estimate of the share of the fitting volume that is proven, 0 to 1 (see DESIGN).
+    /// A lower estimate of the share of the fitting volume that is proven, 0 to 1.
     ///
     /// The part of the open volume that fits is bounded from above by what the hypotheses admit at 95 % confidence.
     /// All hypotheses may be wrong, even if they agree with n maximal fitting and minimal failing cells. So the bound

@@ -16,8 +16,19 @@ pub enum Effect {
     Length,
     /// The point was served, but memory was not tested. Harder points would not test it either, so they are not probed.
     Untested,
-    /// The verdict decides.
+    /// The verdict decides: `error` and `start_failed` do not move the boundary.
     None,
+}
+
+/// The result of another start with the same limits, after one that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextStart {
+    /// It fails for the same cause.
+    Fails,
+    /// It may succeed a little later.
+    MayPass,
+    /// Nothing is known of it.
+    Unknown,
 }
 
 /// A row of the table.
@@ -29,6 +40,7 @@ struct Row {
     phrases: &'static [(Verdict, &'static str)],
     /// The remedy for a start that failed for it.
     remedy: Option<&'static str>,
+    next_start: NextStart,
 }
 
 impl Row {
@@ -37,6 +49,7 @@ impl Row {
         effect: Effect::None,
         phrases: &[],
         remedy: None,
+        next_start: NextStart::Unknown,
     };
 }
 
@@ -79,6 +92,7 @@ causes! {
     /// The engine declined for lack of memory, or did not start for it.
     Memory "memory" {
         effect: Effect::Memory,
+        next_start: NextStart::Fails,
         phrases: &[
             (Verdict::Refused, "the engine refused it for lack of memory"),
             (Verdict::StartFailed, "the engine did not start with these limits for lack of memory")
@@ -92,6 +106,7 @@ causes! {
     /// It exceeds a length that was configured, or the model's positions: no lack of memory.
     LengthLimit "length_limit" {
         effect: Effect::Length,
+        next_start: NextStart::Fails,
         phrases: &[(Verdict::Refused, "a length limit refused it (not for lack of memory)")]
     }
     /// Early requests ended before late ones were admitted: memory was not tested.
@@ -176,13 +191,20 @@ causes! {
     /// The engine finds no GPU that it can use.
     Gpu "gpu" { remedy: Some("see what `profiler doctor` says of GPU and driver") }
     /// Another process holds the GPU for itself.
-    GpuBusy "gpu_busy" { remedy: Some("wait until the GPU is free, or choose another one with `gpus`") }
+    GpuBusy "gpu_busy" {
+        remedy: Some("wait until the GPU is free, or choose another one with `gpus`"),
+        next_start: NextStart::MayPass
+    }
     /// Another process changed the GPU's free memory during the start.
     ForeignTenant "foreign_tenant" {
-        remedy: Some("end the other process on the GPU, or choose another one with `gpus`")
+        remedy: Some("end the other process on the GPU, or choose another one with `gpus`"),
+        next_start: NextStart::MayPass
     }
     /// Something else listens on the port.
-    Port "port" { remedy: Some("end what listens on that port, or choose another one with `port`") }
+    Port "port" {
+        remedy: Some("end what listens on that port, or choose another one with `port`"),
+        next_start: NextStart::MayPass
+    }
     /// Shared memory (`/dev/shm`) is too small.
     Shm "shm" { remedy: Some("give it more shared memory with `shm_size`, in bytes") }
 }
@@ -211,6 +233,12 @@ impl Cause {
     #[must_use]
     pub fn remedy(&self) -> Option<&'static str> {
         self.row().remedy
+    }
+
+    /// The result of another start with the same limits, after one that failed for this cause.
+    #[must_use]
+    pub fn next_start(&self) -> NextStart {
+        self.row().next_start
     }
 }
 

@@ -49,7 +49,7 @@ mod volume;
 pub use answer::{Answer, JsonText, Moves, Overload, Record, Verdict};
 pub use axis::{Axis, Easier, Point, Scalar, Scale};
 pub use boundary::{Boundary, Class, Options};
-pub use cause::{Cause, Effect};
+pub use cause::{Cause, Effect, NextStart};
 pub use contradictions::{AnswerCounts, Band};
 pub use known_boundary::KnownBoundary;
 pub use lattice::Lattice;
