@@ -27,6 +27,8 @@ enum MetricSource {
     /// Summed over the loads of one level.
     Count(fn(&LoadAnswer) -> Option<u64>),
     Value(fn(&LoadAnswer) -> Option<f64>),
+    /// The highest value of all loads of one level.
+    Highest(fn(&LoadAnswer) -> Option<f64>),
     /// A value that has a confidence interval if the load was repeated.
     Repeated(fn(&LoadAnswer) -> Option<f64>, fn(&RepeatStats) -> Option<Spread>),
     Latency(&'static Latency, &'static Statistic),
@@ -157,13 +159,13 @@ static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
             Value(|load| load.repeats.as_ref()?.stats.output_throughput?.cv);
         cv_median_ttft_ms "std of median TTFT, %" Percent Neutral
             Value(|load| load.repeats.as_ref()?.stats.ttft_ms.median?.cv);
-        kv_usage "KV cache used, %" Percent Neutral Value(|load| Some(load.engine.kv_usage?.max));
-        running "running, max" Count Neutral Value(|load| Some(load.engine.running?.max));
-        waiting "waiting, max" Count Neutral Value(|load| Some(load.engine.waiting?.max));
+        kv_usage "KV cache used, %" Percent Neutral Highest(|load| Some(load.engine.kv_usage?.max));
+        running "running, max" Count Neutral Highest(|load| Some(load.engine.running?.max));
+        waiting "waiting, max" Count Neutral Highest(|load| Some(load.engine.waiting?.max));
         mean_waiting "waiting, mean" Count Neutral Value(|load| Some(load.engine.waiting?.mean));
         preemptions "preemptions" Count Less Count(|load| load.engine.preemptions);
         prefix_hits "prefix cache hits, %" Percent Neutral Value(|load| load.engine.prefix_hits);
-        peak_memory "peak memory, GiB" Bytes Less Value(|load| Some(load.engine.memory.as_ref()?.peak? as f64));
+        peak_memory "peak memory, GiB" Bytes Less Highest(|load| Some(load.engine.memory.as_ref()?.peak? as f64));
         power "power, W" Watts Neutral Value(|load| Some(load.engine.power.as_ref()?.mean));
         energy_wh "energy, Wh" Count Neutral Value(|load| load.engine.energy_wh);
         cost_input "$/1M input tokens" Count Less Value(|load| load.cost.per_million_input);
@@ -190,7 +192,7 @@ impl LoadMetric {
     pub fn value(&self, load: &LoadAnswer) -> Option<f64> {
         match &self.source {
             MetricSource::Count(count) => count(load).map(|count| count as f64),
-            MetricSource::Value(value) | MetricSource::Repeated(value, _) => value(load),
+            MetricSource::Value(value) | MetricSource::Highest(value) | MetricSource::Repeated(value, _) => value(load),
             MetricSource::Latency(latency, statistic) => (statistic.value)((latency.summary)(load)),
         }
         .filter(|value| value.is_finite())
@@ -200,7 +202,7 @@ impl LoadMetric {
     pub fn interval(&self, load: &LoadAnswer) -> Option<[f64; 2]> {
         let repeats = load.repeats.as_ref().map(|repeats| &repeats.stats);
         match &self.source {
-            MetricSource::Count(_) | MetricSource::Value(_) => None,
+            MetricSource::Count(_) | MetricSource::Value(_) | MetricSource::Highest(_) => None,
             MetricSource::Repeated(_, spread) => spread(repeats?)?.ci,
             MetricSource::Latency(latency, statistic) => repeats
                 .and_then(|repeats| (statistic.spread)((latency.spreads)(repeats))?.ci)
@@ -216,13 +218,15 @@ impl LoadMetric {
         }
     }
 
-    /// One value for several loads of the same level: the sum of counts, else the mean; `None` if a load lacks it.
+    /// One value for several loads of the same level: the sum of counts, the highest of maxima, else the mean; `None`
+    /// if a load lacks it.
     pub fn combined(&self, loads: &[LoadAnswer]) -> Option<f64> {
         let values: Vec<f64> = loads.iter().map(|load| self.value(load)).collect::<Option<_>>()?;
         let sum: f64 = values.iter().sum();
         match (&self.source, values.len()) {
             (_, 0) => None,
             (MetricSource::Count(_), _) => Some(sum),
+            (MetricSource::Highest(_), _) => values.into_iter().max_by(f64::total_cmp),
             (_, n) => Some(sum / n as f64),
         }
     }
@@ -294,6 +298,7 @@ pub(super) fn add(case: &mut Case, load: &LoadAnswer) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::engine_side::GaugeStats;
 
     fn load(requests: usize) -> LoadAnswer {
         let mut load = LoadAnswer::default();
@@ -314,6 +319,26 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), columns.len(), "one name each");
+    }
+
+    #[test]
+    fn loads_of_one_level_are_combined_by_the_kind_of_metric() {
+        let load = |issued: usize, running: f64| {
+            let mut load = load(issued);
+            load.engine.running = Some(GaugeStats {
+                mean: 1.0,
+                max: running,
+                growth: None,
+                grows: None,
+            });
+            load
+        };
+        let both = [load(10, 8.0), load(30, 12.0)];
+        let combined = |name: &str| LoadMetric::named(name).unwrap().combined(&both);
+        assert_eq!(
+            ["issued", "running", "mean_ttft_ms"].map(combined),
+            [Some(40.0), Some(12.0), Some(9.5)]
+        );
     }
 
     #[test]
