@@ -104,7 +104,9 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         }
         None => {
             thresholds.check_inputs(&inputs)?;
-            for warning in report::completeness_warnings(&inputs) {
+            // The text has them itself.
+            let warnings = args.json.then(|| report::completeness_warnings(&inputs));
+            for warning in warnings.into_iter().flatten() {
                 program.note(format!("warning: {warning}"));
             }
             Comparison::new(&inputs)?
