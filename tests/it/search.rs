@@ -298,7 +298,7 @@ fn three_axes_with_tolerance_are_searched_too() {
     assert_eq!(result["stopped"], "coverage", "{result}");
 }
 
-/// Checks nine rays at equal angles over two axes, as README and DESIGN promise; the search itself draws others. On
+/// Checks nine rays at equal angles over two axes, as the README promises; the search itself draws others. On
 /// each, the gap between the known fitting and the known failing point is at most the tolerance.
 #[test]
 fn a_tolerance_holds_on_nine_rays_however_the_search_ends() {

@@ -391,8 +391,8 @@ pub mod methods {
     /// processes, and memory that belongs to no known process. `provenance` is `"measured"` if the driver reports
     /// memory per process. It is `"computed"` if `ours` is the increase over the baseline (in a container the driver
     /// often reports no process), or includes the change since processes were last sampled, ten times a second.
-    /// `processes` lists `#{ pid, name, device, used, ours }`. `over_time` is `#{ seconds, looks, lowest, mean, std,
-    /// highest }` of the sum (`samples` is the number of samples), for `loaded` while idle, for `warmed` from the first
+    /// `processes` lists `#{ pid, name, device, used, ours }`. `over_time` is `#{ seconds, samples, lowest, mean, std,
+    /// highest }` of the sum (`samples` is their number), for `loaded` while idle, for `warmed` from the first
     /// request on, for `peak` since the start; `()` for a single moment. Unknown values are `()`.
     ///
     /// The same data is in `memory/` of the run's folder as JSON, with the series of memory, power and processes.
@@ -518,7 +518,7 @@ pub mod methods {
     ///
     /// # Errors
     ///
-    /// `usage` if it is not running and no limits were given to `launch`.
+    /// `usage` if it is not running and no limits were given at its launch.
     ///
     /// # Example
     ///

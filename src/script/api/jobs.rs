@@ -174,11 +174,11 @@ fn open_program() -> Result<File> {
     File::open(program).map_err(|error| Fault::io(program, &error))
 }
 
-/// Checks a script with its parameters, once for all jobs that set the same ones, and returns the texts that do not
-/// ship with the program.
+/// Checks a script with its parameters, once for all jobs that set parameters of the same names and name the same
+/// modules by them, and returns the texts that do not ship with the program.
 fn checked(host: &Host, options: &JobOptions) -> Result<Arc<OwnTexts>> {
-    let names: Vec<&str> = options.set.keys().map(String::as_str).collect();
-    let key = format!("{} {}", options.script, names.join(" "));
+    let names = options.set.keys().cloned().chain(named_modules(&options.set));
+    let key = format!("{} {}", options.script, names.collect::<Vec<_>>().join(" "));
     if let Some(known) = host.state().checked_jobs.get(&key) {
         return Ok(Arc::clone(known));
     }
