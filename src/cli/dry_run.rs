@@ -247,7 +247,7 @@ fn describe(preview: &Preview, notice: Option<String>) -> String {
         });
         entries.push(match preview.seconds_at_most.as_f64() {
             Some(seconds) => format!("at most {seconds} s, as `search.max_seconds` says"),
-            None => "how long they take is known once the first was made; `search.max_seconds` bounds it".to_owned(),
+            None => "duration: known after the first one; `search.max_seconds` bounds it".to_owned(),
         });
         let first = search.first_points.iter().enumerate();
         entries.extend(first.map(|(index, point)| format!("point {}: {}", index + 1, json!(point))));
@@ -281,7 +281,7 @@ fn ranges(search: &Search) -> Vec<String> {
         let counts = question["searched"] == json!(["concurrency"]);
         lines.push(match (&bounds["positions"], &bounds["estimate"]) {
             (_, estimate) if counts && estimate.is_number() => {
-                "concurrency: as many as the memory estimate lets expect, with a margin".to_owned()
+                "concurrency: up to the memory estimate, plus a margin".to_owned()
             }
             (positions, estimate) if positions.is_number() && estimate.is_number() => format!(
                 "lengths: the model's {} positions, cut to {} tokens by the memory estimate",

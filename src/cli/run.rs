@@ -670,7 +670,7 @@ fn write_page(run: &Run, live: &Live, program: &Program) {
     let Some(folder) = run.folder() else { return };
     // A panic while drawing must not change how the run ended. It is printed where it happens.
     let made = std::panic::catch_unwind(|| report::write_run_page(folder));
-    match made.unwrap_or_else(|_| Err(Fault::internal("a fault of ours"))) {
+    match made.unwrap_or_else(|_| Err(Fault::internal("drawing the page failed"))) {
         Ok((page, headline)) => {
             program.note(format!("report: {}", page.display()));
             if live.has_scrolled() || program.terminal.has_scrolled() {

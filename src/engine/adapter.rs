@@ -324,7 +324,7 @@ impl FailureRule {
     }
 }
 
-/// How much the words of a failure rule prove; the first proves most.
+/// How conclusive a matching line is, most conclusive first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleRank {

@@ -54,7 +54,7 @@ impl<'a> SoFar<'a> {
             .find_map(|name| Some(format!(" at {name} {}", load.get(name)?)))
             .unwrap_or_default();
         Some(format!(
-            "a load{level}, which counts nowhere; what it was answered is in `loads/` of the run's folder"
+            "a load{level}, not included in the results; its responses are in `loads/` of the run's folder"
         ))
     }
 

@@ -172,7 +172,7 @@ fn a_threshold_may_be_on_chosen_components() {
 fn what_an_estimate_assumes_is_named() {
     let text = compare(&llama(), &["--with", "estimate", "--model", "llama"]).success();
     let _ = text
-        .stdout("runtime_context of what is said is assumed: as one H200 had it")
+        .stdout("runtime_context is an assumption: as one H200 had it")
         .stdout("activations are estimated for a step of all 2048 input tokens");
 }
 

@@ -113,7 +113,7 @@ fn a_setting_that_does_not_start_is_kept_with_its_evidence_and_the_rest_goes_on(
     let load = json!({ "input": 8632, "output": 8, "concurrency": 1, "requests": 2 });
     let outcome = run(&json!({ "settings": settings, "load": load }), &["--out", "run"]).success();
     let outcome = outcome
-        .stdout("1 start failed, and 2 repeats like it not tried")
+        .stdout("1 start failed; 2 repeats skipped")
         .stdout("ValueError: To serve at");
     let folder = outcome.folder().join("run");
     let shown = Profiler::new()
@@ -182,7 +182,7 @@ fn a_dry_run_shows_every_setting_and_starts_nothing() {
     let given = json!({ "settings": settings, "load": load() });
     let outcome = run(&given, &["--dry-run"]).success();
     let _ = outcome
-        .stdout("experiment: settings of sim\n  6 starts, each anew: ")
+        .stdout("experiment: settings of sim\n  6 separate starts: ")
         .stdout("4 requests of 64 + 8 tokens, 2 concurrent");
     let found = run(&given, &["--dry-run", "--json"]).success().json();
     assert_eq!(found["engines"].as_array().unwrap().len(), 2, "{found:#}");

@@ -190,7 +190,7 @@ pub(crate) fn count_rejected(engine: &Engine, running: &mut Running, rejected: u
     running.waited += waited;
     let (all, seconds) = (running.rejected, running.waited.as_secs_f64());
     let message = format!(
-        "rate limit: the server rejected {} (status 429 or 503), sent again when it had said that they may come, after {seconds:.0} s in all",
+        "rate limit: the server rejected {} (status 429 or 503), retried after the delay that it asked for ({seconds:.0} s in total)",
         Count(usize::try_from(all).unwrap_or(usize::MAX), "request")
     );
     engine

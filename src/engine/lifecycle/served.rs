@@ -296,7 +296,7 @@ fn ask_model(engine: &Engine, server: &Server, listed: &[String], given: Option<
     }
     let at = without_password(server.base_url());
     let which = match given {
-        Some(path) => format!("none of which is said to be `{path}`"),
+        Some(path) => format!("none of them listed as `{path}`"),
         None => "and none is named".to_owned(),
     };
     let question = format!("the server at `{at}` serves {} models, {which}", listed.len());

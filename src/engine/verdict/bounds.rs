@@ -131,7 +131,7 @@ impl StartFailure {
     /// The remedy: the adapter's, otherwise that of the cause.
     pub(crate) fn remedy(&self) -> &str {
         const UNKNOWN: &str =
-            "mend what its last lines say; if they say that memory was short, ask for shorter or fewer requests";
+            "fix the cause in its last log lines; if it ran out of memory, ask for shorter or fewer requests";
         let known = self.evidence.remedy.as_deref();
         known.or_else(|| self.cause.remedy()).unwrap_or(UNKNOWN)
     }

@@ -20,7 +20,7 @@ pub(crate) async fn read_page(request: RequestBuilder, run: &Run) -> Option<Stri
         let most = http::MAX_PAGE >> 20;
         // A full disk is reported by the next event that must be written.
         let _ = run.warn(format!(
-            "the engine's page `{path}` has more than {most} MiB and was not read: what it tells is unknown"
+            "the engine's page `{path}` is larger than {most} MiB and was skipped: its values are unknown"
         ));
     }
     (!cut).then_some(text)

@@ -334,7 +334,7 @@ impl ExternalEstimate {
             .parts
             .iter()
             .filter(|part| part.provenance == Provenance::Assumed)
-            .map(|part| format!("{} of what is said is assumed: {}", part.component, part.source));
+            .map(|part| format!("{} is an assumption: {}", part.component, part.source));
         Self {
             by: by.into(),
             figures,

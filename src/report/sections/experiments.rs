@@ -165,7 +165,7 @@ fn failures(found: &Experiment) -> Option<Block> {
     let (skipped, tried): (Vec<_>, Vec<_>) = failed.partition(|(_, failed)| failed["tried"] == false);
     let rest = match skipped.len() {
         0 => String::new(),
-        skipped => format!(", and {} like it not tried", Count(skipped, "repeat")),
+        skipped => format!("; {} skipped", Count(skipped, "repeat")),
     };
     let reasons: BTreeSet<String> = tried
         .iter()
@@ -189,9 +189,9 @@ pub fn planned_starts(experiment: &Value) -> Vec<String> {
         })
         .collect();
     vec![
-        format!("{} starts, each anew: {}", names.len(), names.join(", ")),
+        format!("{} separate starts: {}", names.len(), names.join(", ")),
         format!("workload, {}", experiment["asked"].as_str().unwrap_or_default()),
-        "how long they take is known once the first was made".to_owned(),
+        "duration: known after the first one".to_owned(),
     ]
 }
 

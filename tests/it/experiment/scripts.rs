@@ -151,5 +151,5 @@ fn too_few_gpus_are_missing_unless_they_are_simulated() {
         .stderr("2 GPUs are needed, and there are 1");
     let _ = run("tensor_parallel", &["ranks=[1,2,4]", "repeats=1"], &["--dry-run"])
         .success()
-        .stdout("3 starts, each anew");
+        .stdout("3 separate starts");
 }

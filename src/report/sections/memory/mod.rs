@@ -476,7 +476,7 @@ fn starts_sheet(starts: &[Start]) -> Sheet {
         let ended = match (start.failure(), start.session) {
             (Some(cause), _) => format!("did not start: {cause}"),
             (None, _) if start.deaths().next().is_some() => "died".to_owned(),
-            (None, Some(session)) if session.what.is_empty() => "went on".to_owned(),
+            (None, Some(session)) if session.what.is_empty() => "left running".to_owned(),
             (None, Some(_)) => "was stopped".to_owned(),
             (None, None) => String::new(),
         };

@@ -6,9 +6,9 @@ use super::limits::{Counting, Family, Frame, families, product_and_one_axis, ter
 use super::mechanisms::{self, Kind, Loads, Mechanism, ProvenLoads, TERMS};
 use crate::boundary::lattice::Cell;
 
-/// A limit agrees if it violates proven points by no more than this share of the limit, ...
+/// The largest violation of proven points by a limit that agrees, as a share of the limit.
 pub(super) const EXACT: f64 = 0.0005;
-/// ... or if it has the least violation, up to this.
+/// The largest violation that is tolerated if no limit agrees.
 pub(super) const MAX_VIOLATION: f64 = 0.02;
 /// The range of a coefficient before anything is known, in natural logarithms.
 pub(super) const COEFFICIENT_RANGE: f64 = 3.0;
