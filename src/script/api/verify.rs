@@ -70,9 +70,10 @@ pub mod verify {
     ///
     /// Returns `()` if nothing can be verified: if the report does not bound every axis, or no limit agrees with all
     /// answers (as with one axis, which is bisected instead). Otherwise
-    /// `#{ next, planned, left, places, proven, confirmed, held, verified, report }`:
+    /// `#{ next, certifies, planned, left, places, proven, confirmed, held, verified, report }`:
     ///
-    /// - `next` is the point to probe, `()` if nothing is left or if answers in flight come first; `planned` are all
+    /// - `next` is the point to probe, `()` if nothing is left or if answers in flight come first; `certifies` is true if
+    ///   it is a side of a place, and false if it tells apart limits that agree with all answers; `planned` are all
     ///   points that a prediction made before needed so far; `left` is roughly how many probes remain
     /// - `places` are `#{ at, along, point, fits, fails }`: `at` is `"end"`, `"middle"` or `"workload"`; `point` is the
     ///   hardest point that is expected to fit; `fits` and `fails` are the points on its two sides along the axis
@@ -263,6 +264,7 @@ fn shown(
     let places: Array = step.places.iter().map(|place| from_place(map, place)).collect();
     Ok(Map::from([
         ("next".into(), maybe(step.next.as_ref(), from_point)),
+        ("certifies".into(), step.certifies.into()),
         ("planned".into(), from_points(&step.planned).into()),
         (
             "left".into(),

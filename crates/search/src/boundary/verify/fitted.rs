@@ -51,6 +51,10 @@ const FITTING: usize = 2;
 /// After this many probes near a point on its line it is not approached any further.
 const FOLLOWED: usize = 3;
 
+/// How urgent it is to probe the fitting side of a place; the failing side is less urgent, and a place where limits
+/// differ more.
+const SIDE: f64 = 2.0;
+
 /// Each place takes two probes, and the whole a few more.
 const PROBES_BY_PLACE: usize = 2;
 const FURTHER_PROBES: usize = 2;
@@ -96,6 +100,7 @@ impl Boundary {
         let mut proven = Vec::new();
         let mut widest = 0.0;
         let mut next = None;
+        let mut certifies = false;
         for place in &places {
             let Some(axis) = axis_of(self, place) else {
                 proven.push(place.clone());
@@ -114,6 +119,7 @@ impl Boundary {
             let (urgent, point) = self.probe_at(place, axis, &line, narrow)?;
             if urgent > widest && self.can_be_asked(&point)? {
                 widest = urgent;
+                certifies = urgent <= SIDE;
                 next = Some(point);
             }
         }
@@ -125,6 +131,7 @@ impl Boundary {
         }
         if next.is_none() {
             next = prediction.drawn()?;
+            certifies = next.is_some();
         }
         if next.is_none() {
             let enough = WORTH * (self.volume()?.fits as f64).max(1.0);
@@ -134,6 +141,7 @@ impl Boundary {
         let left = PROBES_BY_PLACE * (places.len() - proven.len()) + FURTHER_PROBES;
         let step = VerificationStep {
             next,
+            certifies,
             planned: Vec::new(),
             places,
             proven,
@@ -168,9 +176,9 @@ impl Boundary {
         }
         // Widest first, then points that should fit.
         let urgent = if spread > narrow {
-            2.0 + spread / narrow
+            SIDE + spread / narrow
         } else if target < expected {
-            2.0
+            SIDE
         } else {
             1.0
         };

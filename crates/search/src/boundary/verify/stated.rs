@@ -122,6 +122,7 @@ impl Boundary {
             }
         }
         Ok(VerificationStep {
+            certifies: true,
             next,
             planned,
             places,

@@ -9,6 +9,9 @@ use crate::error::Result;
 pub struct VerificationStep {
     /// The point to probe; `None` if an answer in flight is needed first, or if nothing is left to probe.
     pub next: Option<Point>,
+    /// Whether `next` is a side of a place of the certificate. Otherwise it is where limits that agree with all answers
+    /// differ most.
+    pub certifies: bool,
     /// Every point that the verification needed so far, `next` included.
     pub planned: Vec<Point>,
     /// The places where the prediction is probed.
