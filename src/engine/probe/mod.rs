@@ -274,8 +274,7 @@ fn report(live: &Live, starts: &StartHistory) -> Option<BoundsReport> {
     let running = live.running.as_ref();
     let reported = running.map(|running| running.info.reported).unwrap_or_default();
     let block = running.and_then(|running| newest(running, "kv_block_tokens"));
-    let attached = running.is_some_and(|running| !running.server.ours());
-    bounds_report(&reported, block, starts, attached)
+    bounds_report(&reported, block, starts, running.and_then(|running| running.limits))
 }
 
 /// Judges the failure of a server that only its operator can start again.

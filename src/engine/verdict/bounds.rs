@@ -80,13 +80,16 @@ impl EngineBounds {
     }
 }
 
-/// Combines the bounds of the running start with those of failed starts; `None` if there are none.
+/// Combines the bounds of the running start with those of failed starts; `None` if there are none. `started` are the
+/// limits that the start was asked for; `None` if it is not ours. A length that the engine states is a bound of its own
+/// unless it is the one that it was asked for.
 pub(crate) fn bounds_report(
     reported: &EngineBounds,
     block: Option<u64>,
     starts: &StartHistory,
-    attached: bool,
+    started: Option<Limits>,
 ) -> Option<BoundsReport> {
+    let is_own = |stated: &u64| started.is_none_or(|asked| *stated < asked.total && reported.fitted.is_none());
     let report = BoundsReport {
         // A KV cache exactly as large as the configured length says nothing about memory, unless memory set that
         // length.
@@ -96,7 +99,7 @@ pub(crate) fn bounds_report(
         block,
         longest: [reported.fitted, starts.estimate()].into_iter().flatten().min(),
         longest_input: reported.max_input,
-        max_model_len: reported.max_model_len.filter(|_| attached),
+        max_model_len: reported.max_model_len.filter(is_own),
         length: None,
     };
     // Tokens that are no whole number of blocks are those of requests of the configured length.
@@ -312,6 +315,12 @@ mod report_tests {
             fitted,
             max_input: None,
         };
+        let asked = |total| {
+            Some(Limits {
+                total,
+                ..Limits::SMALLEST
+            })
+        };
         let failed = |cause: &str, longest| StartHistory {
             failed: vec![StartFailure {
                 limits: Limits::SMALLEST,
@@ -322,13 +331,13 @@ mod report_tests {
             ..StartHistory::default()
         };
         let none = StartHistory::default();
-        assert_eq!(bounds_report(&bounds(None, None), Some(16), &none, false), None);
-        assert_eq!(bounds_report(&bounds(Some(4096), None), None, &none, false), None);
+        assert_eq!(bounds_report(&bounds(None, None), Some(16), &none, asked(4096)), None);
+        assert_eq!(bounds_report(&bounds(Some(4096), None), None, &none, asked(4096)), None);
         let report = bounds_report(
             &bounds(Some(9000), Some(4096)),
             Some(16),
             &failed("memory", 5000),
-            false,
+            asked(4096),
         )
         .unwrap();
         assert_eq!(
@@ -336,7 +345,7 @@ mod report_tests {
             (Some(9000), Some(16), Some(4096))
         );
         let of = |starts| {
-            let report = bounds_report(&bounds(Some(4096), None), None, &starts, false).unwrap();
+            let report = bounds_report(&bounds(Some(4096), None), None, &starts, asked(4096)).unwrap();
             (report.tokens, report.longest)
         };
         assert_eq!(
@@ -345,8 +354,10 @@ mod report_tests {
             "memory set that length"
         );
         assert_eq!(of(failed("length_limit", 4096)), (None, Some(4096)));
-        let attached = bounds_report(&bounds(None, None), None, &none, true).unwrap();
+        let attached = bounds_report(&bounds(None, None), None, &none, None).unwrap();
         assert_eq!((attached.max_model_len, attached.longest), (Some(4096), None));
+        let own = bounds_report(&bounds(None, None), None, &none, asked(9000)).unwrap();
+        assert_eq!(own.max_model_len, Some(4096), "it states less than it was asked for");
     }
 }
 
