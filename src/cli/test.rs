@@ -20,8 +20,8 @@ use crate::sim::{Options, Sim, SimHandle, Spec};
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// A script with a strategy (a function of `map, probe, options`), or an adapter; FILE::NAME picks one of several
-    /// strategies
+    /// A script with a strategy (a function of `map, probe, options`) or a fork that calls one, or an adapter; FILE::NAME
+    /// picks one of several strategies
     script: PathBuf,
     /// Print the score as one JSON document
     #[arg(long)]
@@ -43,11 +43,11 @@ const SERVERS: [(&str, &str); 7] = [
 /// what fits was proven, or no server was driven.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let text = args.script.to_string_lossy();
-    let (path, wanted) = match text.rsplit_once("::") {
-        Some((path, name)) => (PathBuf::from(path), Some(name)),
+    let (mut path, mut wanted) = match text.rsplit_once("::") {
+        Some((path, name)) => (PathBuf::from(path), Some(name.to_owned())),
         None => (args.script.clone(), None),
     };
-    let main = Main::open(&path)?;
+    let mut main = Main::open(&path)?;
     let found = script::check(&program.idle_host(&path), &path);
     for diagnostic in &found {
         program.complain(diagnostic);
@@ -55,7 +55,13 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     if !found.is_empty() {
         return Ok(Kind::Compile.exit_code());
     }
-    let subject = script::subject(&program.idle_host(&path), &main, wanted)?;
+    if wanted.is_none()
+        && let Some((module, strategy)) = script::called_strategy(&program.idle_host(&path), &main, &path)?
+    {
+        main = Main::open(&module)?;
+        (path, wanted) = (module, Some(strategy));
+    }
+    let subject = script::subject(&program.idle_host(&path), &main, wanted.as_deref())?;
     let servers = match subject {
         Subject::Adapter => serve(program)?,
         Subject::Strategy(_) => Vec::new(),
@@ -79,7 +85,9 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         program.print_json(&score)?;
     } else {
         let scored = format!(
-            "{text} sha256:{}, profiler {}",
+            "{}{} sha256:{}, profiler {}",
+            path.display(),
+            wanted.map_or_else(String::new, |strategy| format!("::{strategy}")),
             main.source.sha256,
             env!("CARGO_PKG_VERSION")
         );

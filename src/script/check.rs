@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rhai::{
@@ -609,10 +609,7 @@ pub fn subject(host: &Arc<Host>, main: &Main, wanted: Option<&str>) -> Result<Su
     if wanted.is_none() && is_meant(&outline, EXPORTS) {
         return Ok(Subject::Adapter);
     }
-    let strategies = ast.iter_functions().filter(|function| function.params == STRATEGY);
-    let mut names: Vec<&str> = strategies.map(|function| function.name).collect();
-    // Rhai keeps functions in hash order, which differs between builds.
-    names.sort_unstable();
+    let mut names = strategies(&ast);
     names.retain(|name| wanted.is_none_or(|wanted| wanted == *name));
     match names.as_slice() {
         [] if wanted.is_some() => Err(Fault::usage(format!(
@@ -633,6 +630,47 @@ pub fn subject(host: &Arc<Host>, main: &Main, wanted: Option<&str>) -> Result<Su
         ))
         .hint(format!("name one: `profiler test {}::{}`", main.source.key, several[0]))),
     }
+}
+
+/// The functions of `map, probe, options`, by name: Rhai keeps functions in hash order, which differs between builds.
+fn strategies(ast: &AST) -> Vec<&str> {
+    let strategies = ast.iter_functions().filter(|function| function.params == STRATEGY);
+    let mut names: Vec<&str> = strategies.map(|function| function.name).collect();
+    names.sort_unstable();
+    names
+}
+
+/// The strategy that a script without one calls in a module beside it, as a fork does: the file of the module, and the
+/// name of the function.
+///
+/// # Errors
+///
+/// `compile` if the script or a module cannot be parsed.
+pub fn called_strategy(host: &Arc<Host>, main: &Main, path: &Path) -> Result<Option<(PathBuf, String)>> {
+    let engine = interpreter(host, &main.root);
+    let compile = |source: &Source| {
+        resolver::compile(&engine, source).map_err(|error| diagnose(&engine, &host.sources, &source.key, error).fault)
+    };
+    let ast = compile(&main.source)?;
+    if main.shipped || !strategies(&ast).is_empty() {
+        return Ok(None);
+    }
+    let outline = Outline::from_ast(&ast);
+    for import in &outline.imports {
+        let module = path.with_file_name(format!("{}.rhai", import.path.trim_start_matches("./")));
+        if !module.is_file() {
+            continue;
+        }
+        let ast = compile(&Main::open(&module)?.source)?;
+        let called = strategies(&ast).into_iter().find(|strategy| {
+            let mut calls = outline.calls.iter();
+            calls.any(|call| call.namespace == import.alias && call.name == *strategy)
+        });
+        if let Some(called) = called {
+            return Ok(Some((module, called.to_owned())));
+        }
+    }
+    Ok(None)
 }
 
 /// Scores a script with `std/score` and returns the resulting map. `servers` are names and addresses for an adapter to

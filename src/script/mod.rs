@@ -36,7 +36,7 @@ mod suggest;
 pub use adapter::load as adapter;
 pub use added::{Added, Fetched, Lock, fetch};
 pub use boundary::{BoundaryHandle, PointCost};
-pub use check::{Subject, check, check_main, score, subject, warnings};
+pub use check::{Subject, called_strategy, check, check_main, score, subject, warnings};
 pub use convert::{Caught, from_script, options, to_script, type_of};
 pub use diagnose::{Diagnostic, diagnose};
 pub use header::Header;

@@ -205,3 +205,35 @@ fn a_fork_is_held_against_what_ships_and_only_an_unedited_one_is_replaced() {
     let rewritten = older("import \"std/search\" as search;\n").replace("std/search", "./search");
     let _ = fork(&rewritten, "--update").success().stdout("mine/b.rhai was updated");
 }
+
+#[test]
+fn the_rule_of_a_fork_chooses_every_point_but_the_places_of_the_certificate() {
+    let forked = Profiler::new()
+        .args(["fork", "adaptive", "mine.rhai", "--strategy"])
+        .run()
+        .success();
+    let folder = forked.folder();
+    let test = || {
+        let outcome = Profiler::new()
+            .current_dir(folder)
+            .args(["test", "mine.rhai", "--json"])
+            .run();
+        let score: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+        let rows = score["rows"].as_array().unwrap().clone();
+        let sum = |key: &str| rows.iter().filter_map(|row| row[key].as_u64()).sum::<u64>();
+        (sum("probes"), sum("by_rule"))
+    };
+    let (probes, by_rule) = test();
+    assert!(2 * by_rule > probes, "{by_rule} of {probes}");
+    let rule = folder.join("search/choose.rhai");
+    let text = std::fs::read_to_string(&rule).unwrap();
+    let head = "fn next_points(map, options, telling, count) {\n";
+    let (before, after) = text.split_once(head).unwrap();
+    std::fs::write(&rule, format!("{before}{head}    return [];\n{after}")).unwrap();
+    let (without, none) = test();
+    assert_eq!(none, 0);
+    assert!(
+        without <= probes - by_rule,
+        "{without} probes without a rule, {by_rule} of {probes} with it"
+    );
+}
