@@ -17,7 +17,7 @@ pub(crate) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<Stri
     Some(failure_sentence(&point, record))
 }
 
-/// The nearest point to `point` that fails or that the engine's report rules out. The distance is the sum over all
+/// The nearest point to `point` that fails, that the engine's report rules out, or that is refused for an unknown reason. The distance is the sum over all
 /// axes, each relative to the axis length in its scale. Among equally near probes, prefers one that is at least as hard
 /// on every axis.
 pub(super) fn nearest_failing<'a>(boundary: &'a Boundary, point: &Point) -> Option<(Point, &'a Record)> {
@@ -29,9 +29,9 @@ pub(super) fn nearest_failing<'a>(boundary: &'a Boundary, point: &Point) -> Opti
             .map(|axis| Some((axis.share(axis.of(other)?) - axis.share(axis.of(point)?)).abs()));
         apart.sum()
     };
-    let failing = boundary
-        .records()
-        .filter(|(_, record)| matches!(record.moves, Moves::Fails | Moves::Bounds));
+    let failing = boundary.records().filter(|(_, record)| {
+        matches!(record.moves, Moves::Fails | Moves::Bounds) || record.cause == Some(Cause::UnknownLimit)
+    });
     let nearest = failing.filter_map(|(other, record)| {
         let is_harder = boundary.lattice().is_at_most_as_hard(point, &other);
         Some((distance(&other)?, is_harder, other, record))

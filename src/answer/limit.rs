@@ -33,12 +33,17 @@ pub(super) enum Bound {
     MaxModelLen,
     /// A length limit that the server enforces but does not report.
     LengthLimit,
+    /// Beyond it the server refuses every request, for an unknown reason.
+    UnknownLimit,
 }
 
 impl Bound {
     pub(super) fn new(boundary: &Boundary, limit: &Limit) -> Self {
+        let beyond = boundary.records().find(|(point, _)| *point == limit.beyond);
         if limit.configured {
+            let cause = beyond.as_ref().and_then(|(_, record)| record.cause.as_ref());
             return match (limit.reported, limit.quantity) {
+                _ if cause == Some(&Cause::UnknownLimit) => Self::UnknownLimit,
                 (Some(_), Quantity::Total) => Self::MaxModelLen,
                 _ => Self::LengthLimit,
             };
@@ -46,9 +51,11 @@ impl Bound {
         if limit.uncontradicted().is_some() && limit.quantity != Quantity::Input {
             return Self::KvCache;
         }
-        let mut failing = boundary.records().filter(|(_, record)| record.is_out_of_memory());
-        let record = failing.find(|(point, _)| *point == limit.beyond);
-        match record.map(|(_, record)| (record.verdict, record.cause.as_ref())) {
+        let record = beyond.filter(|(_, record)| record.is_out_of_memory());
+        match record
+            .as_ref()
+            .map(|(_, record)| (record.verdict, record.cause.as_ref()))
+        {
             Some((Verdict::Preempted, _) | (_, Some(Cause::KvCache))) => Self::KvCache,
             Some((Verdict::Queued, _)) => Self::Admission,
             Some((Verdict::Oom, Some(Cause::Host))) => Self::HostMemory,

@@ -203,6 +203,7 @@ fn bound_text(bound: Bound) -> &'static str {
         Bound::ServerSilent => "beyond it the server did not answer in time; why is not known",
         Bound::MaxModelLen => "the server's own limit, max_model_len; not memory",
         Bound::LengthLimit => "the server's own limit; not memory",
+        Bound::UnknownLimit => "beyond it the server refuses every request; why is not known",
     }
 }
 

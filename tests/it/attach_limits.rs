@@ -4,8 +4,10 @@
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
+use serde_json::json;
+
 use crate::support::attached::{attached, table};
-use crate::support::made_up::{MadeUp, Running, Seen, made_up};
+use crate::support::made_up::{Cut, MadeUp, Running, Seen, made_up};
 use crate::support::{Outcome, Profiler, eventually, llamacpp, model, needs_llama_server, temp};
 
 /// The limit that the answer names.
@@ -90,20 +92,57 @@ fn a_real_llama_server_is_asked_by_its_address_alone() {
     assert!(limit(&outcome).contains("max_model_len"), "{}", outcome.stdout);
 }
 
-/// A refusal that no rule recognises is reported in the server's words, and not retried: the answer would not change.
-fn unknown_words(status: u16, requests: usize) {
-    let server = made_up! { refuses_beyond: Some((3000, status, "not today")) }.start();
-    let outcome = attached(&server.url, "run adaptive --json --output 64").run();
-    let outcome = outcome.sees(0, &[&status.to_string()]).stderr("not today");
-    let answer = outcome.json()["result"]["answer"].to_string();
-    assert!(answer.contains("not today"), "{answer}");
-    let asked = server.completions().len();
-    assert!(asked <= requests, "{asked} requests\n{}", outcome.stderr);
+/// Too many requests are no limit of a size, in whichever words.
+#[test]
+fn a_refusal_for_a_rate_is_no_limit() {
+    for (status, words) in [
+        (429, "not today"),
+        (413, "Limit 6000 tokens per minute (TPM), Requested 8256"),
+    ] {
+        let server = made_up! { refuses_beyond: Some((3000, status, words)) }.start();
+        let outcome = attached(&server.url, "run adaptive --json --output 64").run();
+        let outcome = outcome.sees(0, &[&status.to_string()]).stderr(words);
+        let answer = &outcome.json()["result"]["answer"];
+        assert_eq!(answer["state"], "undecided", "{answer}");
+        let asked = server.completions().len();
+        assert!(asked <= 40, "{asked} requests\n{}", outcome.stderr);
+    }
 }
 
-table! { unknown_words:
-    a_bad_request: 400, 10;
-    too_many_requests: 429, 40;
+/// Fails unless a search of this server, which has a limit of 3,000 tokens and does not state it, finds it.
+fn unstated(server: MadeUp, command: &str, quantity: &str, parts: &[&str]) {
+    let server = server.start();
+    let outcome = attached(&server.url, command).arg("--json").run().success();
+    let answer = outcome.json()["result"]["answer"].clone();
+    let limit = &answer["inequality"];
+    assert_eq!(limit["quantity"], quantity, "{answer}");
+    let fits = limit["fits"].as_u64().unwrap();
+    assert!((2900..=3000).contains(&fits), "{answer}");
+    let said = format!("{answer}{}", outcome.stderr);
+    for part in parts {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+table! { unstated:
+    a_refusal_in_unknown_words: made_up! { refuses_beyond: Some((3000, 400, "not today")) }, "run adaptive --output 64",
+        "total", &["“not today”", "why is not known"];
+    a_refusal_of_two_axes: made_up! { refuses_beyond: Some((3000, 422, "not today")) }, BOTH, "total", &["not today"];
+    a_refusal_with_its_number: made_up! { refuses_beyond: Some((3000, 413, "a budget of 3,000 is all there is")) }, BOTH,
+        "total", &["3,000"];
+    prompts_cut_to_a_total: made_up! { token_ids: false, cuts: Some(Cut::Total(3000)) }, BOTH, "total", &["3,000", "cuts prompts"];
+    prompts_cut_to_an_input: made_up! { token_ids: false, cuts: Some(Cut::Input(3000)) }, BOTH, "input", &["cuts prompts"];
+    nothing_beyond_a_context: made_up! { empty_beyond: Some(3000) }, BOTH, "total", &["why is not known"];
+}
+
+/// A proxy passes only `/v1` on, and its model list names vLLM.
+#[test]
+fn a_server_without_its_health_page_is_not_waited_for() {
+    let lists = vec![json!({ "id": "m", "object": "model", "owned_by": "vllm", "max_model_len": 960 })];
+    let server = made_up! { lists: lists, limit: Some(960) }.start();
+    let outcome = attached(&server.url, "run adaptive --json --output 64").run().success();
+    let limit = limit(&outcome);
+    assert!(limit.contains("960"), "{limit}");
 }
 
 /// Fails unless the command leaves a run that can be resumed, ends with exit status 3 and says `parts`, and so does

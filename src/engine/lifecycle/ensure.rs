@@ -16,6 +16,7 @@ use super::state::{Health, Live, Running};
 use super::usage::MemoryStages;
 use crate::engine::facts::log::degraded;
 use crate::engine::verdict::bounds::StartFailure;
+use crate::engine::verdict::sizes::KnownSizes;
 use crate::engine::wire::forms::Accepted;
 use crate::fault::{Fault, Kind, Result};
 use crate::prompt::Hub;
@@ -183,9 +184,14 @@ fn register_running(engine: &Engine, live: &mut Live, mut ready: Ready, limits: 
     let (mut info, mut facts) = read_info(engine, &mut ready)?;
     let gauges = read_gauges(engine, &ready.server)?;
     if info.kv_tokens.is_none() {
-        let pool = gauges.iter().find(|fact| fact.name == "kv_tokens");
-        info.kv_tokens = pool.and_then(|fact| fact.value.as_u64());
+        // One pool for each engine behind the address: concurrent requests share them, and one request fits into one.
+        let pools = gauges.iter().filter(|fact| fact.name == "kv_tokens");
+        let pools: Vec<u64> = pools.filter_map(|fact| fact.value.as_u64()).collect();
+        info.kv_tokens = (!pools.is_empty()).then(|| pools.iter().sum());
         info.reported.kv_tokens = info.kv_tokens;
+        if pools.len() > 1 {
+            info.reported.fitted = info.reported.fitted.or(pools.iter().min().copied());
+        }
     }
     facts.extend(gauges);
     let log = ready.server.service.logs().lines_since(0);
@@ -202,6 +208,7 @@ fn register_running(engine: &Engine, live: &mut Live, mut ready: Ready, limits: 
         limits,
         info,
         accepted: Accepted::default(),
+        sizes: KnownSizes::default(),
         facts,
         facts_read,
         rejected: 0,

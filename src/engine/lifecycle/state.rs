@@ -9,6 +9,7 @@ use super::speed::RequestSpeed;
 use super::usage::MemoryStages;
 use crate::engine::facts::log::ReportedFact;
 use crate::engine::verdict::bounds::EngineBounds;
+use crate::engine::verdict::sizes::KnownSizes;
 use crate::engine::wire::forms::Accepted;
 use crate::engine::wire::prompting::Prompting;
 use crate::http::ApiKey;
@@ -58,6 +59,7 @@ pub(crate) struct Running {
     pub(crate) limits: Option<Limits>,
     pub(crate) info: Info,
     pub(crate) accepted: Accepted,
+    pub(crate) sizes: KnownSizes,
     /// Facts that it reported until it was ready.
     pub(crate) facts: Vec<ReportedFact>,
     /// Number of log lines read by then.

@@ -5,6 +5,7 @@ pub(super) mod answer;
 pub(super) mod attempt;
 mod counts;
 pub(super) mod dry_run;
+pub(crate) mod unstated;
 
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ use crate::runtime::RuntimeKind;
 use crate::task::lock;
 use answer::{COORDINATES, ProbeOptions, RETRIES, describe_memory};
 use attempt::{Attempt, adapt_calibration, attempt, newest};
+use unstated::{judge_cut, judge_refusal};
 
 /// The limits that an engine needs to serve a point.
 ///
@@ -114,11 +116,17 @@ pub(crate) fn probe_running(
     let mut patience = engine.patience();
     loop {
         attempts += 1;
-        let attempt = attempt(engine, live, form, requested, options)?;
+        let mut attempt = attempt(engine, live, form, requested, options)?;
         rejected += attempt.rejected().count() as u64;
         let waited = waited_for(engine, &attempt, &mut patience)?;
         waits += u64::from(waited);
-        let misses = adapt_calibration(live, form, requested, &attempt);
+        // Nothing is calibrated from the count of a prompt that was cut.
+        let is_cut = judge_cut(engine, live, requested, options, &mut attempt)?;
+        let misses = if is_cut {
+            0
+        } else {
+            adapt_calibration(live, form, requested, &attempt)
+        };
         // If counts differ from prompt to prompt, further corrections do not make them exact.
         let most = if attempt.near.is_some() { 1 } else { CORRECTIONS };
         let again = waited
@@ -149,6 +157,10 @@ pub(crate) fn probe_running(
         }
     }
     let mut best = best.ok_or_else(|| Fault::internal("a probe without an attempt"))?;
+    judge_refusal(engine, live, form, requested, options, &mut best)?;
+    if let Some(running) = live.running.as_mut().filter(|_| best.judgement.verdict == Verdict::Ok) {
+        running.sizes.add_served(requested);
+    }
     if let Some(running) = live.running.as_mut().filter(|_| waits > 0) {
         count_rejected(engine, running, rejected, patience.waited)?;
         best.waited = Some((rejected, patience.waited));

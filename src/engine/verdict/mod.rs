@@ -8,3 +8,4 @@ pub(super) mod observation;
 pub(super) mod reason;
 pub(super) mod residency;
 pub(super) mod rules;
+pub(super) mod sizes;

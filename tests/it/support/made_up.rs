@@ -55,6 +55,10 @@ pub struct MadeUp {
     pub tokenize: Option<&'static str>,
     /// A request with more tokens gets this status and message.
     pub refuses_beyond: Option<(u64, u16, &'static str)>,
+    /// Prompts are cut to this limit without a word: that of the prompt alone, or of prompt and output.
+    pub cuts: Option<Cut>,
+    /// A request with more tokens is answered with nothing.
+    pub empty_beyond: Option<u64>,
     /// `max_tokens` is rejected with 400 in favour of `max_completion_tokens`.
     pub newer_length: bool,
     /// A rejection repeats the body of the request, as FastAPI's does.
@@ -93,6 +97,8 @@ impl Default for MadeUp {
             only_its_model: false,
             tokenize: None,
             refuses_beyond: None,
+            cuts: None,
+            empty_beyond: None,
             newer_length: false,
             repeats_body: false,
             streams: true,
@@ -102,6 +108,13 @@ impl Default for MadeUp {
             lists_after: Duration::ZERO,
         }
     }
+}
+
+/// The limit to which a server cuts prompts.
+#[derive(Clone, Copy, Debug)]
+pub enum Cut {
+    Input(u64),
+    Total(u64),
 }
 
 /// A server with these features, and otherwise the default ones: `made_up! { chat: false }`.
@@ -318,6 +331,15 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
         Some(end) => (end, "stop"),
         None => (output, "length"),
     };
+    let (output, finish) = match made_up.empty_beyond.filter(|most| total > *most) {
+        Some(_) => (0, "stop"),
+        None => (output, finish),
+    };
+    let input = match made_up.cuts {
+        Some(Cut::Input(most)) => input.min(most),
+        Some(Cut::Total(most)) => input.min(most.saturating_sub(output)),
+        None => input,
+    };
     let total = input + output;
     let usage = made_up
         .usage
@@ -375,8 +397,12 @@ fn events(
         let finish = if number == output { json!(finish) } else { Value::Null };
         choice(" word", finish)
     });
+    let nothing = (output == 0).then(|| choice("", json!(finish)));
     let counts = usage.map(|usage| json!({ "id": "x", "model": "made-up", "choices": [], "usage": usage }));
-    let lines = tokens.chain(counts).map(|event| format!("data: {event}\n\n"));
+    let lines = tokens
+        .chain(nothing)
+        .chain(counts)
+        .map(|event| format!("data: {event}\n\n"));
     let all = lines.chain(std::iter::once("data: [DONE]\n\n".to_owned()));
     futures_util::stream::iter(all.map(Ok))
 }

@@ -109,6 +109,12 @@ causes! {
         next_start: NextStart::Fails,
         phrases: &[(Verdict::Refused, "a length limit refused it (not for lack of memory)")]
     }
+    /// The server refuses requests of this size each time, in words that no rule knows: whether for lack of memory is not
+    /// known.
+    UnknownLimit "unknown_limit" {
+        effect: Effect::Length,
+        phrases: &[(Verdict::Refused, "the server refuses requests of this size; why is not known")]
+    }
     /// Early requests ended before late ones were admitted: memory was not tested.
     NotResident "not_resident" {
         effect: Effect::Untested,
