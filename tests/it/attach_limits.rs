@@ -135,14 +135,24 @@ table! { unstated:
     nothing_beyond_a_context: made_up! { empty_beyond: Some(3000) }, BOTH, "total", &["why is not known"];
 }
 
-/// A proxy passes only `/v1` on, and its model list names vLLM.
-#[test]
-fn a_server_without_its_health_page_is_not_waited_for() {
-    let lists = vec![json!({ "id": "m", "object": "model", "owned_by": "vllm", "max_model_len": 960 })];
-    let server = made_up! { lists: lists, limit: Some(960) }.start();
+/// Fails unless the limit of a server whose model list names vLLM is found: 960 tokens.
+fn named_vllm(server: MadeUp) {
+    let server = MadeUp {
+        lists: vec![json!({ "id": "m", "object": "model", "owned_by": "vllm", "max_model_len": 960 })],
+        limit: Some(960),
+        ..server
+    };
+    let server = server.start();
     let outcome = attached(&server.url, "run adaptive --json --output 64").run().success();
     let limit = limit(&outcome);
     assert!(limit.contains("960"), "{limit}");
+}
+
+table! { named_vllm:
+    behind_a_proxy_that_passes_only_v1_on: made_up! {};
+    a_router_that_takes_only_chat: made_up! { completions: false, health: true };
+    a_router_that_takes_only_text: made_up! { token_ids: false, chat: false };
+    a_router_that_knows_no_fields_of_vllm: made_up! { unknown_fields: &["ignore_eos", "min_tokens"] };
 }
 
 /// Fails unless the command leaves a run that can be resumed, ends with exit status 3 and says `parts`, and so does
