@@ -172,3 +172,14 @@ fn a_terminal_that_knows_no_utf8_gets_ascii() {
     let seen = on_terminal(80, 40, &[("LC_ALL", "C")], &script);
     assert!(seen.raw.is_ascii(), "{}", seen.raw);
 }
+
+#[test]
+fn the_headline_is_also_the_last_line_where_the_answer_fills_the_terminal() {
+    let search = include_str!("../../scripts/adaptive.rhai");
+    let ends_with_headline = |rows| {
+        let end = on_terminal(80, rows, &[], search).end;
+        end.rfind("input + output ≤") > end.rfind("report:")
+    };
+    assert!(ends_with_headline(24));
+    assert!(!ends_with_headline(100), "the whole answer is in sight");
+}
