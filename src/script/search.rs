@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::boundary::BoundaryHandle;
 use super::{Caught, Host, from_script, to_script};
-use crate::boundary::{Class, Point, Verdict};
+use crate::boundary::{Class, Moves, Point, Verdict};
 use crate::cost::{Costs, Spent};
 use crate::fault::{Fault, Result};
 use crate::run::PointAnswer;
@@ -196,7 +196,7 @@ impl Search {
     }
 
     /// Counts the cost of an answer and what it says of the engine. Returns whether the probe may be repeated: the
-    /// answer is inconclusive, and not all retries were made.
+    /// answer is inconclusive, and not all retries were made; or it alone says that nothing fits.
     pub(super) fn count(&mut self, point: &Point, answer: &Value, took: f64) -> Result<bool> {
         let retries = self.int_option("retries")?;
         let at = self.in_flight.iter().position(|probe| probe.point == *point);
@@ -207,7 +207,8 @@ impl Search {
         let mut spent = answer.spent.clone();
         spent.seconds /= probe.among as f64;
         probe.spent.add(&spent);
-        let again = answer.is_inconclusive() && probe.spent.probes <= retries;
+        let again = answer.is_inconclusive() && probe.spent.probes <= retries
+            || probe.spent.probes == 1 && !probe.known && self.says_that_nothing_fits(point, &answer)?;
         self.answered = Some(probe);
         self.costs.learn(point, verdict, &spent);
         self.engine.at = Some(point.clone());
@@ -218,6 +219,15 @@ impl Search {
         let peak = answer.peak.map(|bytes| bytes as f64);
         self.engine.peaks.learn(point, verdict, peak)?;
         Ok(again)
+    }
+
+    /// Whether the easiest point of the search was sent and fails, which ends the search. Option `confirm` 0 takes
+    /// answers as they are.
+    fn says_that_nothing_fits(&self, point: &Point, answer: &PointAnswer) -> Result<bool> {
+        let sent = !matches!(answer.judged.verdict, Verdict::StartFailed | Verdict::NotSent);
+        let map = self.map.lock();
+        let moves = (answer.judged.verdict).moves(answer.judged.cause.as_ref(), map.options().overload);
+        Ok(sent && moves == Moves::Fails && *point == map.smallest() && self.int_option("confirm")? > 0)
     }
 
     /// Repeats the probe whose answer was counted last.

@@ -41,6 +41,7 @@ mod rays;
 mod search;
 mod slice;
 mod staircase;
+mod suspects;
 mod verify;
 mod version_space;
 mod view;
