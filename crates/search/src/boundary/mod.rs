@@ -54,7 +54,7 @@ pub use cause::{Cause, Effect, NextStart};
 pub use contradictions::{AnswerCounts, Band};
 pub use known_boundary::KnownBoundary;
 pub use lattice::Lattice;
-pub use limit::{BoundsReport, Limit, Quantity};
+pub use limit::{BoundsReport, Limit, OnLine, Quantity};
 pub use neighbours::{OpposingPair, PairingOptions};
 pub use predict::{PredictedCrossing, Prediction};
 pub use rays::Bracket;
