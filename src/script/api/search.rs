@@ -200,7 +200,8 @@ pub mod search {
     #[rhai_fn(return_raw, pure)]
     pub fn progress(context: NativeCallContext, map: &mut BoundaryHandle, probes: i64, coverage: f64) -> Caught<()> {
         let probes = size(probes, "progress")? as u64;
-        Ok(map.note_progress(&begin_call(&context), probes, coverage, None)?)
+        let expected = caught(map.lock().expected(probes, coverage))?;
+        Ok(map.note_progress(&begin_call(&context), probes, expected, None)?)
     }
 
     /// The points to probe so that the report can recommend them: `#{ point, along }` for each of at most four round
