@@ -67,14 +67,15 @@ impl Bound {
 }
 
 /// The evidence beyond a limit. Values are in the unit of its quantity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Beyond {
     /// The next value was sent, and the server rejected it for its length.
     Refused(u64),
     /// This value was sent and fails.
     Fails(u64),
-    /// A larger value was sent and does not fit; the true limit is at most this far from the stated one.
-    Within(u64),
+    /// A larger value was sent and does not fit; the true limit on the lines that were narrowed is at most this far from
+    /// the stated one. The widest of them goes through these values of other axes.
+    Within(u64, Vec<(String, Scalar)>),
     /// The engine's own report rules out larger values.
     RuledOut(Report, Above),
 }
@@ -130,10 +131,20 @@ impl Beyond {
         if limit.not_sent {
             return Self::RuledOut(Report::new(boundary, limit), Above::new(boundary, limit));
         }
-        match (limit.within(), limit.quantity) {
+        let Some(line) = limit.on_line.as_ref() else {
+            return Self::Fails(limit.fails);
+        };
+        match (line.within, limit.quantity) {
             (0, _) if limit.configured => Self::Refused(limit.fails),
             (0, _) | (_, Quantity::Concurrency) => Self::Fails(limit.fails),
-            (within, _) => Self::Within(within),
+            (within, _) => {
+                let others = line
+                    .at
+                    .0
+                    .iter()
+                    .filter(|(name, _)| **name != line.along && boundary.varies(name));
+                Self::Within(within, others.map(|(name, value)| (name.clone(), *value)).collect())
+            }
         }
     }
 }

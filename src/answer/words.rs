@@ -147,8 +147,8 @@ fn end_text(end: End) -> &'static str {
     }
 }
 
-/// `input + output ≤ 8,352 tokens (KV cache), confirmed to ±32`; if nothing beyond it was sent, `…: fits up to 8,320
-/// (tested); the engine reports 8,352; nothing above was sent`.
+/// `input + output ≤ 8,352 tokens (KV cache), confirmed to ±32 at input=8192`; if nothing beyond it was sent, `…: fits up
+/// to 8,320 (tested); the engine reports 8,352; nothing above was sent`.
 fn limit_text(stated: &FoundLimit) -> String {
     let held: String = stated
         .held
@@ -156,16 +156,20 @@ fn limit_text(stated: &FoundLimit) -> String {
         .map(|(axis, value)| format!(" {axis}={value}"))
         .collect();
     let at = if held.is_empty() { "" } else { " at" };
-    let beyond = match stated.beyond {
-        Beyond::Refused(value) => format!("; {} is refused", thousands(value)),
-        Beyond::Fails(value) => format!("; {} fails", thousands(value)),
-        Beyond::Within(tokens) => format!(", confirmed to ±{}", thousands(tokens)),
+    let beyond = match &stated.beyond {
+        Beyond::Refused(value) => format!("; {} is refused", thousands(*value)),
+        Beyond::Fails(value) => format!("; {} fails", thousands(*value)),
+        Beyond::Within(tokens, line) => {
+            let on: String = line.iter().map(|(axis, value)| format!(" {axis}={value}")).collect();
+            let on = if on.is_empty() { on } else { format!(" at{on}") };
+            format!(", confirmed to ±{}{on}", thousands(*tokens))
+        }
         Beyond::RuledOut(report, above) => {
             let fits = thousands(stated.limit.fits);
             format!(
                 ": fits up to {fits} (tested); {}; {}",
-                report_text(report),
-                above_text(above)
+                report_text(*report),
+                above_text(*above)
             )
         }
     };
@@ -532,7 +536,7 @@ mod tests {
         assert_eq!(answer.state, OutcomeKind::Limit);
         assert_eq!(
             answer.limit,
-            "input + output ≤ 8,352 tokens (KV cache), confirmed to ±32"
+            "input + output ≤ 8,352 tokens (KV cache), confirmed to ±32 at input=8192"
         );
         assert!(
             answer.sure.contains("at 2 ends and in the middle, 4 probes"),

@@ -138,17 +138,16 @@ impl BoundaryHandle {
         Ok(moves)
     }
 
-    /// Reports the progress of a search after `probes` probes; `seconds_left` is its estimate of the remaining time.
+    /// Reports the progress of a search after `probes` probes of `expected`; `seconds_left` is its estimate of the
+    /// remaining time.
     pub(super) fn note_progress(
         &self,
         host: &Host,
         probes: u64,
-        coverage: f64,
+        expected: Option<u64>,
         seconds_left: Option<f64>,
     ) -> Result<()> {
-        let map = self.lock();
-        let (expected, volume) = (map.expected(probes, coverage)?, map.volume()?);
-        drop(map);
+        let volume = self.lock().volume()?;
         host.run.note(Event::Progress {
             done: probes,
             expected,

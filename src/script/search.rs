@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::boundary::BoundaryHandle;
 use super::{Caught, Host, from_script, to_script};
-use crate::boundary::{Class, Point, Verdict};
-use crate::cost::{Costs, Spent};
+use crate::boundary::{Class, Moves, Point, Verdict};
+use crate::cost::{Costs, Spent, usual_probes_left};
 use crate::fault::{Fault, Result};
 use crate::run::PointAnswer;
 
@@ -50,7 +50,7 @@ pub(super) struct Search {
     pub(super) chosen_by_rule: i64,
     /// Points in a row without a usable answer.
     pub(super) unanswered: i64,
-    /// Roughly how many probes verifying takes, if something is being verified.
+    /// Roughly how many probes are left, if a prediction is being verified or a limit narrowed.
     pub(super) left: Option<i64>,
     /// The last few estimates of how many probes the coverage takes in all.
     estimates: VecDeque<i64>,
@@ -196,7 +196,7 @@ impl Search {
     }
 
     /// Counts the cost of an answer and what it says of the engine. Returns whether the probe may be repeated: the
-    /// answer is inconclusive, and not all retries were made.
+    /// answer is inconclusive, and not all retries were made; or it alone says that nothing fits.
     pub(super) fn count(&mut self, point: &Point, answer: &Value, took: f64) -> Result<bool> {
         let retries = self.int_option("retries")?;
         let at = self.in_flight.iter().position(|probe| probe.point == *point);
@@ -207,7 +207,8 @@ impl Search {
         let mut spent = answer.spent.clone();
         spent.seconds /= probe.among as f64;
         probe.spent.add(&spent);
-        let again = answer.is_inconclusive() && probe.spent.probes <= retries;
+        let again = answer.is_inconclusive() && probe.spent.probes <= retries
+            || probe.spent.probes == 1 && !probe.known && self.says_that_nothing_fits(point, &answer)?;
         self.answered = Some(probe);
         self.costs.learn(point, verdict, &spent);
         self.engine.at = Some(point.clone());
@@ -218,6 +219,15 @@ impl Search {
         let peak = answer.peak.map(|bytes| bytes as f64);
         self.engine.peaks.learn(point, verdict, peak)?;
         Ok(again)
+    }
+
+    /// Whether the easiest point of the search was sent and fails, which ends the search. Option `confirm` 0 takes
+    /// answers as they are.
+    fn says_that_nothing_fits(&self, point: &Point, answer: &PointAnswer) -> Result<bool> {
+        let sent = !matches!(answer.judged.verdict, Verdict::StartFailed | Verdict::NotSent);
+        let map = self.map.lock();
+        let moves = (answer.judged.verdict).moves(answer.judged.cause.as_ref(), map.options().overload);
+        Ok(sent && moves == Moves::Fails && *point == map.smallest() && self.int_option("confirm")? > 0)
     }
 
     /// Repeats the probe whose answer was counted last.
@@ -264,9 +274,11 @@ impl Search {
     }
 
     fn note_progress(&mut self, host: &Host) -> Result<()> {
-        let seconds_left = self.probes_left()?.and_then(|left| self.costs.seconds_left(left));
+        let left = self.probes_left()?;
+        let seconds_left = left.and_then(|left| self.costs.seconds_left(left));
         let probes = self.costs.total.probes.max(0).cast_unsigned();
-        self.map.note_progress(host, probes, self.coverage()?, seconds_left)
+        let expected = left.map(|left| probes + left.max(0).cast_unsigned());
+        self.map.note_progress(host, probes, expected, seconds_left)
     }
 
     /// Estimated number of probes left, including the final confirmation; `None` while too little is known.
@@ -276,6 +288,11 @@ impl Search {
         }
         let (probes, confirm) = (self.costs.total.probes, self.int_option("confirm")?);
         let map = self.map.lock();
+        if self.verifies()? {
+            let axes = map.lattice().axes().iter().filter(|axis| map.varies(axis.name()));
+            let budget = self.option("max_probes")?.as_int().unwrap_or(i64::MAX);
+            return Ok(Some(usual_probes_left(axes.count(), probes).min(budget - probes)));
+        }
         let Some(expected) = map.expected(probes.max(0).cast_unsigned(), self.coverage()?)? else {
             return Ok(None);
         };
@@ -292,6 +309,13 @@ impl Search {
         let mut sorted = Vec::from(self.estimates.clone());
         sorted.sort_unstable();
         Ok(Some((sorted[sorted.len() / 2] - probes).max(1) + confirm))
+    }
+
+    /// Whether the search ends once a limit is verified, rather than when most is proven.
+    fn verifies(&self) -> Result<bool> {
+        let proof = self.option("proof")?.clone().into_string().unwrap_or_default();
+        let launch_axes = self.option("launch_axes")?.as_array_ref().map_or(0, |axes| axes.len());
+        Ok(proof == "verified" && launch_axes == 0)
     }
 
     /// Number of points of earlier executions that the strategy did not plan: the rule for the next point chose them.

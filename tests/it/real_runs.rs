@@ -86,7 +86,7 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
         ("vllm-kv-cache", "KV cache full for 7.86 s, 21.2 % of the time"),
         (
             "vllm-bisect",
-            "concurrency × (input + output) ≤ 63,344 tokens (KV cache), confirmed to ±655",
+            "concurrency × (input + output) ≤ 63,344 tokens (KV cache); 64,000 fails",
         ),
         (
             "vllm-model-guided",

@@ -148,18 +148,33 @@ impl Costs {
         self.seconds_of(point) + (1.0 - chance) * deadly * self.start_seconds()
     }
 
-    /// Estimated seconds for `probes` more probes, if the same share of them kills the engine; `None` before the first
-    /// probe.
+    /// Estimated seconds for `probes` more probes, of which nearly half fail; `None` before the first probe.
     #[must_use]
     pub fn seconds_left(&self, probes: i64) -> Option<f64> {
         if self.total.probes == 0 {
             return None;
         }
-        let starts = if self.total.starts > 1 { self.deaths } else { 0 };
         let requests = self.total.seconds - self.total.starts as f64 * self.start_seconds();
-        let seconds = requests + starts as f64 * self.start_seconds();
-        Some(probes.max(0) as f64 * seconds / self.total.probes as f64)
+        // Until failures were seen, they count as killing the engine; the last one may have.
+        let deadly = (self.deaths + 1) as f64 / (self.failures + 1) as f64;
+        let starts = FAILING * probes.max(0) as f64 + if self.failed { 1.0 } else { 0.0 };
+        let seconds = requests / self.total.probes as f64;
+        Some(probes.max(0) as f64 * seconds + starts * deadly * self.start_seconds())
     }
+}
+
+/// The share of the probes of a search that fail.
+const FAILING: f64 = 0.45;
+
+/// The probes that a search takes to verify a limit, and the least number of them that is usually left, by the number of
+/// searched axes: the medians on limits of engines' mechanisms (`benches/foreign.rhai`).
+const USUAL: [(i64, i64); 3] = [(11, 4), (25, 3), (48, 12)];
+
+/// How many probes are usually left of a search over so many axes that is to verify a limit, after `probes` of them.
+#[must_use]
+pub fn usual_probes_left(axes: usize, probes: i64) -> i64 {
+    let (all, least) = USUAL[axes.clamp(1, USUAL.len()) - 1];
+    (all - probes).max(least)
 }
 
 #[cfg(test)]
@@ -194,8 +209,8 @@ mod tests {
         );
         assert_eq!(
             costs.seconds_left(3),
-            Some(66.0),
-            "two of the three started the engine, one after a failure"
+            Some(87.0),
+            "45 % of them fail, and each failure costs a start"
         );
     }
 

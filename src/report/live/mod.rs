@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use console::{Term, measure_text_width};
-use progress::TICK;
+use progress::{TICK, time_left};
 use serde_json::Value;
 use state::{LiveState, one_line};
 
@@ -374,9 +374,9 @@ impl Plain {
                 self.last_estimate = elapsed;
                 let of_expected = expected.map_or_else(String::new, |expected| format!(" of about {expected}"));
                 Some(format!(
-                    "{done}{of_expected} probes; {:.0} % resolved; about {} left",
+                    "{done}{of_expected} probes; {:.0} % resolved; {}",
                     (100.0 * resolved).floor(),
-                    Clock(left)
+                    time_left(left)
                 ))
             }
             _ => None,
@@ -552,7 +552,7 @@ mod output_tests {
         assert!(plain.line(&left(None), 30 * second).is_none());
         assert_eq!(
             plain.line(&left(Some(90.0)), 30 * second).as_deref(),
-            Some("[0:30] 7 of about 20 probes; 42 % resolved; about 1:30 left")
+            Some("[0:30] 7 of about 20 probes; 42 % resolved; 1:00 to 2:15 left")
         );
         assert!(plain.line(&left(Some(80.0)), 59 * second).is_none());
         assert!(plain.line(&left(Some(80.0)), 60 * second).is_some());

@@ -22,6 +22,15 @@ pub(super) const TICK: Duration = Duration::from_millis(500);
 /// Completed requests that a running load needs before its own pace is used to estimate the time left.
 const MIN_REQUESTS: u64 = 8;
 
+/// A search takes by this factor more or less than estimated.
+const UNCERTAIN: f64 = 1.5;
+
+/// The estimated time left of a search as a range: `1:00 to 2:15 left`.
+pub(super) fn time_left(left: Duration) -> String {
+    let [least, most] = [left.div_f64(UNCERTAIN), left.mul_f64(UNCERTAIN)];
+    format!("{} to {} left", Clock(least), Clock(most))
+}
+
 /// The loads that the script announced, the finished loads, and the running load.
 #[derive(Debug, Default)]
 pub(super) struct Levels {

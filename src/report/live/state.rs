@@ -6,7 +6,7 @@ use std::time::Duration;
 use console::{measure_text_width, truncate_str};
 use serde_json::Value;
 
-use super::progress::{Levels, Map, TICK};
+use super::progress::{Levels, Map, TICK, time_left};
 use crate::boundary::{Moves, Point};
 use crate::fmt;
 use crate::report::plot::{max_per_column, progress_bar, sparkline};
@@ -297,25 +297,24 @@ impl LiveState {
         if let Some(progress) = &self.progress {
             parts.push(format!("{:.0} % resolved", (100.0 * progress.resolved).floor()));
         }
-        if let Some(left) = self.left(elapsed) {
-            parts.push(format!("about {} left", Clock(left)));
-        }
+        parts.extend(self.left(elapsed));
         parts
     }
 
-    /// The time left: the strategy's estimate, else the remaining probes at the pace since the first progress
+    /// The time left: the strategy's estimate as a range, else the remaining probes at the pace since the first progress
     /// report. Probes before a resume do not count.
-    fn left(&self, elapsed: Duration) -> Option<Duration> {
+    fn left(&self, elapsed: Duration) -> Option<String> {
         let progress = self.progress.as_ref()?;
         let passed = elapsed.saturating_sub(progress.at);
         if let Some(left) = progress.left {
-            return Some(left.saturating_sub(passed));
+            return Some(time_left(left.saturating_sub(passed)));
         }
         let (done, since) = progress.first;
         let made = progress.done.checked_sub(done).filter(|made| *made > 0)?;
         let left = progress.expected?.saturating_sub(progress.done);
         let seconds = (progress.at - since).as_secs_f64() / made as f64 * left as f64;
-        Some(Duration::try_from_secs_f64(seconds).ok()?.saturating_sub(passed))
+        let left = Duration::try_from_secs_f64(seconds).ok()?.saturating_sub(passed);
+        Some(format!("about {} left", Clock(left)))
     }
 }
 
@@ -593,7 +592,7 @@ mod tests {
         );
         let mut state = busy();
         let _ = state.update(&progress(22, Some(600.0)), 30 * SECOND);
-        assert!(state.lines(40 * SECOND, 9, page(120, false))[2].ends_with("; about 9:50 left"));
+        assert!(state.lines(40 * SECOND, 9, page(120, false))[2].ends_with("; 6:33 to 14:45 left"));
     }
 
     #[test]

@@ -64,9 +64,9 @@ pub mod search {
         Ok(to_script(&map.lock().band())?)
     }
 
-    /// Points that confirm the boundary: up to `n` points, one step or a few inside the fitting points that are closest
-    /// to a failing one, without those confirmed before. They are known to fit, so no search would propose them; `[]`
-    /// if nothing fits, or nothing fails.
+    /// Points that confirm the boundary: up to `n` points, one step or a few inside the fitting points that prove most that
+    /// no other answer proves, without those confirmed before. They are known to fit, so no search would propose them;
+    /// `[]` if nothing fits, or nothing fails.
     ///
     /// # Example
     ///
@@ -81,6 +81,23 @@ pub mod search {
         Ok(from_points(&caught(
             map.lock().verification_points(size(n, "to_confirm")?),
         )?))
+    }
+
+    /// A point whose single answer may be wrong: without it some family of limits agrees with all other answers, and that
+    /// family does not expect it. `()` if some family agrees with all answers, or if there is no such point. At most
+    /// three points of a search are suspects.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// map.record(#{ input: 50 }, "ok");
+    /// assert(map.suspect() == ());
+    /// ```
+    #[rhai_fn(return_raw, pure)]
+    pub fn suspect(map: &mut BoundaryHandle) -> Caught<Dynamic> {
+        let point = caught(map.lock().suspect())?;
+        Ok(maybe(point, |point| from_point(&point)))
     }
 
     /// Marks a recorded point to be probed again: its next probe runs on the engine instead of being replayed from the
@@ -183,7 +200,8 @@ pub mod search {
     #[rhai_fn(return_raw, pure)]
     pub fn progress(context: NativeCallContext, map: &mut BoundaryHandle, probes: i64, coverage: f64) -> Caught<()> {
         let probes = size(probes, "progress")? as u64;
-        Ok(map.note_progress(&begin_call(&context), probes, coverage, None)?)
+        let expected = caught(map.lock().expected(probes, coverage))?;
+        Ok(map.note_progress(&begin_call(&context), probes, expected, None)?)
     }
 
     /// The points to probe so that the report can recommend them: `#{ point, along }` for each of at most four round

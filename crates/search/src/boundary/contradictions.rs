@@ -6,8 +6,8 @@
 //! counts as failing, and nothing in it or above it is ever called fitting.
 //!
 //! A search probes only unknown points, so its answers can never contradict each other. A wrong answer is found only
-//! by probing points that are already known: verification points, a few steps inside the fitting points nearest to a
-//! failing one, where noise is most likely to show.
+//! by probing points that are already known: verification points, a few steps inside the fitting points that prove most,
+//! and suspects (`suspects`).
 
 use std::collections::BTreeMap;
 
@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::dominance::maximal;
 use super::lattice::{Cell, below};
+use super::volume::left_below;
 use super::{Boundary, Moves, Point, Scalar};
 use crate::error::Result;
 
@@ -117,20 +118,17 @@ impl Boundary {
 const VERIFICATION_STEPS: i64 = 8;
 
 impl Boundary {
-    /// The verification points still to probe, of `count` in total. Each belongs to one of the fitting points nearest
-    /// to a bound of the search. It is unrecorded, and a few steps easier on every axis. Empty if nothing bounds the
-    /// search or nothing fits.
+    /// The verification points still to probe, of `count` in total. Each belongs to one of the fitting points that prove
+    /// most that no other answer proves: a wrong answer there would do most harm. It is unrecorded, and a few steps easier
+    /// on every axis. Empty if nothing bounds the search or nothing fits.
     pub fn verification_points(&self, count: usize) -> Result<Vec<Point>> {
         let view = self.view()?;
         if view.bounding.is_empty() {
             return Ok(Vec::new());
         }
-        let mut edge: Vec<(f64, &Cell)> = view
-            .fits
-            .iter()
-            .map(|fit| (self.distance_to_bound(fit, &view.bounding), fit))
-            .collect();
-        edge.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(b.1)));
+        let proven_alone = |fit: &Cell| left_below(fit, view.fits.iter().filter(|other| *other != fit));
+        let mut edge: Vec<(u128, &Cell)> = view.fits.iter().map(|fit| (proven_alone(fit), fit)).collect();
+        edge.sort_by(|a, b| b.cmp(a));
         let verification_points = edge
             .iter()
             .take(count)
@@ -147,18 +145,6 @@ impl Boundary {
         (1..=VERIFICATION_STEPS)
             .map(inside)
             .find(|cell| !self.tested.contains(cell))
-    }
-
-    /// The distance from a fitting cell to the nearest one that bounds the search: the largest of the axes, relative to the
-    /// search range.
-    fn distance_to_bound(&self, fit: &Cell, bounding: &[Cell]) -> f64 {
-        let last = self.lattice.last();
-        let from = |bound: &Cell| {
-            let sides = bound.iter().zip(fit).zip(&last);
-            let shares = sides.map(|((bound, fit), last)| (bound - fit) as f64 / (*last).max(1) as f64);
-            shares.fold(0.0, f64::max)
-        };
-        bounding.iter().map(from).fold(f64::INFINITY, f64::min)
     }
 }
 
@@ -220,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn the_point_nearest_to_a_failure_is_verified_first_and_once() {
+    fn the_point_that_alone_proves_most_is_verified_first_and_once() {
         let mut map = Boundary::new(&json!({ "a": [0, 99], "b": [0, 99] }), Options::default()).unwrap();
         let point = |a: i64, b: i64| Point::default().with("a", a).with("b", b);
         for (a, b) in [(10, 60), (40, 40), (60, 0)] {
             map.record(&point(a, b), &Answer::from(Verdict::Ok)).unwrap();
         }
         assert!(map.verification_points(3).unwrap().is_empty(), "nothing fails");
-        map.record(&point(45, 41), &Answer::from(Verdict::Oom)).unwrap();
+        map.record(&point(61, 1), &Answer::from(Verdict::Oom)).unwrap();
         assert_eq!(map.verification_points(2).unwrap(), [point(39, 39), point(9, 59)]);
         assert_eq!(
             map.verification_points(3).unwrap().last(),

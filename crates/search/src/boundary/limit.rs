@@ -1,9 +1,11 @@
 //! The limit of a boundary as one familiar inequality, such as `input + output <= 8,352`, if every answer agrees with
 //! one.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Boundary, Easier, Moves, Point, Record, Verdict};
+use super::{Axis, Boundary, Easier, Moves, Point, Record, Verdict};
 use crate::fmt::thousands;
 
 /// Bounds that the engine itself reports; `None` for unreported ones. They predict where memory ends, except for
@@ -96,6 +98,22 @@ pub struct Limit {
     pub at: Point,
     /// A point at `fails`.
     pub beyond: Point,
+    /// How well it is known on the lines that were narrowed; `None` if there is none.
+    #[serde(default)]
+    pub on_line: Option<OnLine>,
+}
+
+/// The widest of the lines along an axis on which a fitting and a failing point were recorded that are close to each
+/// other. Elsewhere the limit may lie further from what is stated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OnLine {
+    /// The largest possible distance between the last values that fit on the line: by the answers, and by the stated limit.
+    /// In the unit of its quantity; 0 if the answers on the line are neighbours.
+    pub within: u64,
+    /// The line goes along this axis through `at`.
+    pub along: String,
+    /// A point of the line.
+    pub at: Point,
 }
 
 /// A limit is stated only if the interval between fitting and failing is at most 1/`WIDEST` of the failing value.
@@ -120,12 +138,24 @@ impl Limit {
         self.uncontradicted().is_some() || self.configured
     }
 
-    /// The largest possible distance between the true limit and [`Self::value`].
-    #[must_use]
-    pub fn within(&self) -> u64 {
-        // The smallest failing value does not fit.
-        let above = self.fails.saturating_sub(self.value() + 1);
-        above.max(self.value().saturating_sub(self.fits))
+    /// How well the limit is known on the line along an axis through a point that fits, if `beyond` is the easiest value
+    /// that fails there; `None` if both are too far apart.
+    fn on_line(&self, axis: &Axis, at: Point, beyond: f64) -> Option<OnLine> {
+        let bounded = |value: f64| self.quantity.of(&axis.moved(&at, value));
+        let last = axis.at(&at);
+        let (fits, fails) = (bounded(last)?, bounded(beyond)?);
+        let is_close = beyond - last <= 1.0 || fails.saturating_sub(fits) <= fails / WIDEST;
+        if fits >= fails || !is_close {
+            return None;
+        }
+        // The last value that the stated limit admits on the line.
+        let share = self.value().saturating_sub(fits) as f64 / (fails - fits) as f64;
+        let stated = bounded(last + (share * (beyond - last)).floor())?;
+        Some(OnLine {
+            within: (bounded(beyond - 1.0)?.saturating_sub(stated)).max(stated.saturating_sub(fits)),
+            along: axis.name().to_owned(),
+            at,
+        })
     }
 
     /// `input + output ≤ 8,352 tokens`.
@@ -137,6 +167,17 @@ impl Limit {
             " tokens"
         };
         format!("{} ≤ {}{unit}", self.quantity.formula(), thousands(self.value()))
+    }
+}
+
+impl Record {
+    /// Whether a configured limit excludes the point, or otherwise whether a lack of memory does.
+    fn is_beyond(&self, configured: bool) -> bool {
+        if configured {
+            self.is_length_limit()
+        } else {
+            self.is_out_of_memory()
+        }
     }
 }
 
@@ -179,13 +220,7 @@ impl Boundary {
                     .filter_map(|(point, _)| Some((quantity.of(&point)?, point)))
                     .collect()
             };
-            let is_beyond = |record: &Record| {
-                if configured {
-                    record.is_length_limit()
-                } else {
-                    record.is_out_of_memory()
-                }
-            };
+            let is_beyond = |record: &Record| record.is_beyond(configured);
             let fitting = values(&|record| record.moves == Moves::Fits);
             let sent = values(&|record| is_beyond(record) && record.verdict != Verdict::NotSent);
             let unsent = values(&|record| is_beyond(record) && record.verdict == Verdict::NotSent);
@@ -198,7 +233,7 @@ impl Boundary {
             let beyond = sent.into_iter().chain(unsent).min_by_key(|(value, _)| *value);
             let (fails, beyond) = beyond?;
             let reported = self.reported_bound(quantity, configured);
-            (fits < fails && fails - fits <= (fails / WIDEST).max(1)).then_some(Limit {
+            let limit = Limit {
                 quantity,
                 fits,
                 fails,
@@ -208,6 +243,11 @@ impl Boundary {
                 configured,
                 at,
                 beyond,
+                on_line: None,
+            };
+            (fits < fails && fails - fits <= (fails / WIDEST).max(1)).then(|| Limit {
+                on_line: self.on_line(&limit),
+                ..limit
             })
         });
         // The engine's own figure first, then the narrowest interval. Ties go to the most usual quantity.
@@ -216,6 +256,42 @@ impl Boundary {
             let reported = other.uncontradicted().is_some().cmp(&one.uncontradicted().is_some());
             reported.then(width(one).total_cmp(&width(other)))
         })
+    }
+
+    /// The widest of the lines along an axis on which a fitting and a failing point were sent that are close to each
+    /// other; `None` if there is no such line.
+    fn on_line(&self, limit: &Limit) -> Option<OnLine> {
+        let axes = self.lattice().axes().iter().enumerate();
+        let lines = axes
+            .filter(|(_, axis)| self.varies(axis.name()))
+            .flat_map(|(index, axis)| {
+                let narrowed = self.brackets_along(index, limit.configured).into_iter();
+                narrowed.filter_map(|(at, beyond)| limit.on_line(axis, at, beyond))
+            });
+        lines.max_by_key(|line| line.within)
+    }
+
+    /// For each line along an axis on which a point fitted and a harder one was sent and failed: the hardest point that
+    /// fitted, and the easiest value that failed.
+    fn brackets_along(&self, along: usize, configured: bool) -> Vec<(Point, f64)> {
+        let mut lines: BTreeMap<Vec<u64>, [Option<f64>; 2]> = BTreeMap::new();
+        let mut points = BTreeMap::new();
+        for record in self.records().map(|(_, record)| record) {
+            let sides = record.coordinates.iter().enumerate().filter(|(axis, _)| *axis != along);
+            let line: Vec<u64> = sides.map(|(_, side)| side.as_f64().to_bits()).collect();
+            let value = record.coordinates[along].as_f64();
+            let [fits, fails] = lines.entry(line.clone()).or_default();
+            if record.moves == Moves::Fits && fits.is_none_or(|most| value > most) {
+                *fits = Some(value);
+                points.insert(line, self.lattice().named(record.coordinates.iter().copied()));
+            } else if record.is_beyond(configured) && record.verdict != Verdict::NotSent {
+                *fails = Some(fails.map_or(value, |least| least.min(value)));
+            }
+        }
+        let known = lines
+            .into_iter()
+            .filter_map(|(line, [_, fails])| Some((points.remove(&line)?, fails?)));
+        known.collect()
     }
 
     /// The quantities that a limit over these axes may bound, the most usual first.
@@ -318,7 +394,9 @@ mod tests {
         }
         let limit = map.limit().unwrap();
         assert_eq!(limit.inequality(), "input + output ≤ 8,352 tokens");
-        assert_eq!((limit.fits, limit.fails, limit.within()), (8320, 8384, 32));
+        assert_eq!((limit.fits, limit.fails), (8320, 8384));
+        let line = limit.on_line.unwrap();
+        assert_eq!((line.within, line.along.as_str()), (32, "output"));
         assert!(!limit.not_sent);
     }
 
@@ -365,7 +443,11 @@ mod tests {
                 }
                 if stated.quantity == Quantity::AllTokens {
                     prop_assert!((stated.fits..stated.fails).contains(&limit));
-                    prop_assert!(limit.abs_diff(stated.value()) <= stated.within());
+                    if let Some(line) = &stated.on_line {
+                        let on_line = |value: i64| all_tokens(&line.at.clone().with(&line.along, value));
+                        let last = |most: u64| (1..=4096).map(on_line).filter(|tokens| *tokens <= most).max().unwrap();
+                        prop_assert!(last(limit).abs_diff(last(stated.value())) <= line.within);
+                    }
                 }
             }
         }

@@ -124,7 +124,7 @@ impl Axis {
     }
 
     /// The value of a point that has all axes.
-    pub(super) fn at(&self, point: &Point) -> f64 {
+    pub(in crate::boundary) fn at(&self, point: &Point) -> f64 {
         self.of(point).unwrap_or_default()
     }
 
@@ -154,7 +154,7 @@ impl Axis {
     }
 
     /// A point moved along this axis.
-    pub(super) fn moved(&self, point: &Point, value: f64) -> Point {
+    pub(in crate::boundary) fn moved(&self, point: &Point, value: f64) -> Point {
         let mut moved = point.clone();
         self.set(&mut moved, value);
         moved
