@@ -127,6 +127,9 @@ static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
         completed "completed" Count Neutral Count(|load| Some(load.stats.completed));
         failed "failed" Count Less Count(|load| Some(load.stats.failed));
         cut_off "cut off" Count Less Count(|load| Some(load.stats.cut_off));
+        short "short answers" Count Less Count(|load| Some(load.stats.short));
+        rejected "rejected" Count Less Count(|load| Some(load.stats.rejected));
+        waited "waited for rejections, s" Seconds Less Value(|load| Some(load.stats.waited));
         duration "duration, s" Seconds Neutral Value(|load| Some(load.stats.duration).filter(|seconds| *seconds > 0.0));
         request_throughput "requests/s" RequestsPerSecond More
             Repeated(|load| load.stats.rates.request_throughput, |repeats| repeats.request_throughput);
@@ -136,6 +139,11 @@ static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
             Repeated(|load| load.stats.rates.output_throughput, |repeats| repeats.output_throughput);
         total_token_throughput "total tokens/s" TokensPerSecond More
             Repeated(|load| load.stats.rates.total_token_throughput, |repeats| repeats.total_token_throughput);
+        mean_output "output tokens, mean" Count Neutral
+            Value(|load| Some(load.stats.rates.output_throughput? / load.stats.rates.request_throughput.filter(|rate| *rate > 0.0)?));
+        hidden_tokens "hidden output tokens" Count Neutral Count(|load| load.stats.tokens.hidden);
+        median_first_visible_ms "median time to first visible token, ms" Milliseconds Less
+            Value(|load| load.stats.first_visible_ms.median);
         good "good requests" Count More Count(|load| Some(load.stats.goodput?.counts.good));
         good_share "goodput, %" Percent More Value(|load| load.stats.goodput?.counts.share);
         request_goodput "goodput, requests/s" RequestsPerSecond More

@@ -35,6 +35,10 @@ pub struct Counts {
 pub struct StreamEvent {
     /// The event carries generated text or tokens.
     pub content: bool,
+    /// It carries text that a user sees, unlike thoughts and the arguments of tool calls.
+    pub visible: bool,
+    /// Length of its text in bytes.
+    pub bytes: u64,
     /// Number of tokens it carries, if stated. An event may carry several tokens or none.
     pub tokens: Option<u64>,
     /// The most tokens that it can carry: the number of ids, or of bytes of its text. An event without either may stand
@@ -44,6 +48,8 @@ pub struct StreamEvent {
     pub finish: Option<String>,
     /// Token counts, so far or final.
     pub counts: Counts,
+    /// Of the output tokens, those that the engine says it does not show.
+    pub reasoning: Option<u64>,
     /// Nothing follows: `[DONE]`, or a final event.
     pub last: bool,
 }

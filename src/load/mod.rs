@@ -16,7 +16,7 @@ pub mod stats;
 
 pub use client::{
     BuildRequest, ClientHealth, Clock, ConcurrencyChange, Control, LoadConfig, LoadRun, QueuedRequest, RequestSource,
-    Slots, read_response, run_load,
+    Slots, read_recorded, read_response, run_load,
 };
 pub use framing::{Counts, Decode, Framing, StreamEvent};
 pub use record::{Failure, FailureForm, RequestOutcome, RequestRecord};

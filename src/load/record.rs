@@ -96,36 +96,58 @@ pub struct RequestRecord {
     /// When the request was due: by the arrival pattern (open loop), or when its slot became free (closed loop).
     #[serde(serialize_with = "seconds")]
     pub scheduled: Duration,
-    /// When its first byte was written to the connection.
+    /// When its first byte was written to the connection; of a request that was rejected and sent again, the last time.
     #[serde(serialize_with = "seconds")]
     pub sent: Duration,
+    /// How often the server rejected it (429 or 503) before `sent`, and for how long it waited since it was first sent.
+    pub rejections: u64,
+    /// See `rejections`.
+    #[serde(serialize_with = "seconds")]
+    pub waited: Duration,
     /// First byte of the response body.
     #[serde(serialize_with = "seconds_if_any")]
     pub first_byte: Option<Duration>,
     /// First event with text or tokens.
     #[serde(serialize_with = "seconds_if_any")]
     pub first_token: Option<Duration>,
+    /// First event with text that a user sees: no thought, and no argument of a tool call.
+    #[serde(serialize_with = "seconds_if_any")]
+    pub first_visible: Option<Duration>,
     /// Last event with text or tokens.
     #[serde(serialize_with = "seconds_if_any")]
     pub last_token: Option<Duration>,
-    /// When the request ended, for whatever reason.
+    /// When the request ended: at the last event of a whole answer, however long its connection stayed open.
     #[serde(serialize_with = "seconds")]
     pub ended: Duration,
-    /// ITL: times between events with text or tokens, in milliseconds.
+    /// ITL: times between events with text or tokens, in milliseconds. Negative if the clock went back.
     #[serde(rename = "gaps_ms")]
     pub itl_ms: Vec<f32>,
     /// Number of events with text or tokens.
     pub events: u64,
+    /// Number of events with text that a user sees.
+    pub visible_events: u64,
     /// Tokens carried by events, if every event stated its number.
     pub tokens_seen: Option<u64>,
+    /// Tokens carried by the first event, if it stated them.
+    pub first_tokens: Option<u64>,
+    /// Bytes of text in all events, and in the first.
+    pub text_bytes: u64,
+    /// See `text_bytes`.
+    pub first_bytes: u64,
+    /// Of the output tokens, those that the engine says it does not show.
+    pub reasoning: Option<u64>,
     /// Token counts reported by the engine.
     #[serde(rename = "counted")]
     pub counts: Counts,
     /// The full text, if it was kept.
     #[serde(skip)]
     pub text: Option<String>,
-    /// The engine's finish reason.
+    /// The engine's finish reason. Where a whole answer had none: `length`, or `stop` if it is shorter than requested.
     pub finish: Option<String>,
+    /// The engine gave no finish reason.
+    pub no_finish: bool,
+    /// The server held the connection open after the last event, and the client closed it.
+    pub held_open: bool,
     /// When a rejected request may be sent again, by the server's `Retry-After`.
     #[serde(skip)]
     pub retry_after: Option<Duration>,
@@ -147,10 +169,65 @@ impl RequestRecord {
         milliseconds(from, self.last_token?)
     }
 
-    /// TPOT: (E2EL − TTFT) / (tokens − 1). `None` for one token.
+    /// Time to the first text that a user sees, from `from`.
+    pub fn first_visible_ms(&self, from: Duration) -> Option<f64> {
+        milliseconds(from, self.first_visible?)
+    }
+
+    /// TPOT: (E2EL − TTFT) / the tokens that came after the first event, of `output` in all: one less than `output` if
+    /// each event carries one token, as in vLLM's bench. `None` if none came after it, or if it is not known how many.
     pub fn tpot_ms(&self, output: u64) -> Option<f64> {
-        let rest = output.checked_sub(1).filter(|rest| *rest > 0)?;
-        Some(milliseconds(self.first_token?, self.last_token?)? / rest as f64)
+        let rest = self.after_first(output).likely.filter(|rest| *rest > 0.0)?;
+        Some(milliseconds(self.first_token?, self.last_token?)? / rest)
+    }
+
+    /// The lowest and the highest TPOT that the answer may have had. `None` if no token came after the first event.
+    pub fn tpot_bounds(&self, output: u64) -> Option<[f64; 2]> {
+        let AfterFirst { least, most, .. } = self.after_first(output);
+        let span = milliseconds(self.first_token?, self.last_token?)?;
+        (least > 0).then(|| [span / most as f64, span / least as f64])
+    }
+
+    /// How many of `output` tokens came after the first event.
+    pub(super) fn after_first(&self, output: u64) -> AfterFirst {
+        let streamed = output.saturating_sub(self.unstreamed());
+        if let (Some(seen), Some(first)) = (self.tokens_seen, self.first_tokens)
+            && seen <= output
+        {
+            return AfterFirst::known(seen.saturating_sub(first));
+        }
+        let (least, most) = (self.events.saturating_sub(1), streamed.saturating_sub(1));
+        if most <= least {
+            return AfterFirst::known(most);
+        }
+        let (least_rest, most_rest) = (least as f64, most as f64);
+        let bytes = self.text_bytes as f64;
+        let bundled = bytes >= BUNDLE_BYTES * self.events as f64 && bytes >= TOKEN_BYTES * streamed as f64;
+        let likely = if most_rest <= FEW_MORE * least_rest {
+            Some((least_rest * most_rest).sqrt())
+        } else if bundled && least > 0 {
+            let after = 1.0 - self.first_bytes as f64 / bytes;
+            Some((streamed as f64 * after).clamp(least_rest, most_rest))
+        } else {
+            None
+        };
+        AfterFirst { least, most, likely }
+    }
+
+    /// Output tokens that no event carried, as far as the engine states them. Thoughts that are streamed are events.
+    pub fn unstreamed(&self) -> u64 {
+        if self.events > self.visible_events {
+            0
+        } else {
+            self.reasoning.unwrap_or(0)
+        }
+    }
+
+    /// Whether the engine counted an output of which it sent nothing: thoughts, or tokens without text.
+    pub fn is_all_hidden(&self) -> bool {
+        let counted = self.counts.output.filter(|output| *output > 0);
+        let whole = counted.is_some_and(|output| self.output > 0 && output >= self.output);
+        self.events == 0 && (whole || counted.is_some() && self.reasoning.is_some_and(|tokens| tokens > 0))
     }
 
     /// When each event with text or tokens arrived.
@@ -173,6 +250,7 @@ impl RequestRecord {
             sent: to(self.sent),
             first_byte: self.first_byte.map(&to),
             first_token: self.first_token.map(&to),
+            first_visible: self.first_visible.map(&to),
             last_token: self.last_token.map(&to),
             ended: to(self.ended),
             ..self
@@ -190,6 +268,34 @@ impl RequestRecord {
     /// Whether the text ended because it reached the requested length, or the limit of the context.
     pub fn ended_at_length(&self) -> bool {
         matches!(self.finish.as_deref(), Some("length" | "limit" | "max_tokens"))
+    }
+}
+
+/// An event with at least this many bytes of text carries several tokens: a token has three to five bytes.
+const BUNDLE_BYTES: f64 = 6.0;
+/// Fewer bytes of text for each token mean that tokens came without text.
+const TOKEN_BYTES: f64 = 2.5;
+/// If the most is at most this many times the least, a value between them is near enough.
+const FEW_MORE: f64 = 1.1;
+
+/// How many tokens came after an answer's first event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct AfterFirst {
+    /// If all tokens beyond one for each event were in the first.
+    pub(super) least: u64,
+    /// If the first event had one.
+    pub(super) most: u64,
+    /// As stated by the events, or as their text shows; `None` if it is not known.
+    pub(super) likely: Option<f64>,
+}
+
+impl AfterFirst {
+    fn known(tokens: u64) -> Self {
+        Self {
+            least: tokens,
+            most: tokens,
+            likely: Some(tokens as f64),
+        }
     }
 }
 
@@ -261,9 +367,11 @@ mod tests {
         };
         let line = |record: &RequestRecord| serde_json::from_str::<Value>(&record.to_line(2).unwrap()).unwrap();
         let expected = json!({
-            "repeat": 2, "index": 3, "warmup": false, "input": 8, "output": 4, "scheduled": 0.005, "sent": 0.01, "first_byte": null,
-            "first_token": 0.03, "last_token": null, "ended": 0.0, "gaps_ms": [12.5], "events": 0, "tokens_seen": null,
-            "counted": { "input": null, "output": null }, "finish": null, "outcome": "completed", "failure": null,
+            "repeat": 2, "index": 3, "warmup": false, "input": 8, "output": 4, "scheduled": 0.005, "sent": 0.01, "rejections": 0,
+            "waited": 0.0, "first_byte": null, "first_token": 0.03, "first_visible": null, "last_token": null, "ended": 0.0,
+            "gaps_ms": [12.5], "events": 0, "visible_events": 0, "tokens_seen": null, "first_tokens": null, "text_bytes": 0,
+            "first_bytes": 0, "reasoning": null, "counted": { "input": null, "output": null }, "finish": null, "no_finish": false,
+            "held_open": false, "outcome": "completed", "failure": null,
         });
         assert_eq!(line(&record), expected);
         record.text = Some("a\nb".to_owned());
@@ -275,5 +383,71 @@ mod tests {
             (&failed["outcome"], &failed["text"]),
             (&json!("failed"), &json!("a\nb"))
         );
+    }
+
+    /// An answer: events, bytes of each, stated tokens of the first and of all, output tokens, thoughts of these that were
+    /// not streamed.
+    fn answer(events: u64, bytes: u64, stated: Option<(u64, u64)>, reasoning: Option<u64>) -> RequestRecord {
+        RequestRecord {
+            first_token: Some(Duration::from_millis(100)),
+            last_token: Some(Duration::from_millis(100 + 24 * (events - 1))),
+            events,
+            visible_events: events,
+            text_bytes: bytes * events,
+            first_bytes: bytes,
+            first_tokens: stated.map(|stated| stated.0),
+            tokens_seen: stated.map(|stated| stated.1),
+            reasoning,
+            ..RequestRecord::default()
+        }
+    }
+
+    #[test]
+    fn tpot_divides_by_the_tokens_after_the_first_event() {
+        for (name, record, output, tpot) in [
+            ("one each", answer(20, 4, None, None), 20, Some(24.0)),
+            (
+                "one each, as stated",
+                answer(20, 4, Some((1, 20)), None),
+                20,
+                Some(24.0),
+            ),
+            (
+                "two each, as stated",
+                answer(10, 8, Some((2, 20)), None),
+                20,
+                Some(12.0),
+            ),
+            ("two each, by their text", answer(10, 8, None, None), 20, Some(12.0)),
+            (
+                "many first, as counted",
+                answer(20, 4, Some((81, 100)), None),
+                100,
+                Some(24.0),
+            ),
+            (
+                "thoughts before, as counted in the end",
+                answer(20, 4, None, Some(80)),
+                100,
+                Some(24.0),
+            ),
+            ("thoughts before, not stated", answer(20, 4, None, None), 100, None),
+            ("all at once", answer(1, 80, None, None), 20, None),
+            ("one token", answer(1, 4, None, None), 1, None),
+            (
+                "parts of tokens",
+                answer(21, 4, None, None),
+                20,
+                Some(24.0 * 20.0 / 19.0),
+            ),
+        ] {
+            let got = record.tpot_ms(output);
+            let near = got.zip(tpot).is_some_and(|(got, tpot)| (got - tpot).abs() < 1e-9);
+            assert!(near || got.is_none() && tpot.is_none(), "{name}: {got:?}");
+        }
+        let unknown = answer(20, 4, None, None).tpot_bounds(100).unwrap();
+        assert_eq!(unknown.map(|bound| bound.round()), [5.0, 24.0]);
+        let an_end_without_text = answer(20, 4, None, None).tpot_ms(21).unwrap();
+        assert!((22.8..24.0).contains(&an_end_without_text), "{an_end_without_text}");
     }
 }

@@ -135,6 +135,7 @@ impl Form {
             _ => value.clone(),
         };
         self.check_type(path, default, value, &read)?;
+        self.check_numbers(path, default, value, &read)?;
         self.check_bounds(path, &read)?;
         Ok(read)
     }
@@ -207,6 +208,25 @@ impl Form {
     /// The flag with a value, as typed.
     fn usage(&self, path: &str, value: &str) -> String {
         format!("`--{} {value}`", flag_name(path))
+    }
+
+    /// Refuses a value without a type of its own, and items of a list, that are no numbers although they have bounds.
+    fn check_numbers(&self, path: &str, default: &Value, given: &Value, read: &Value) -> Result<()> {
+        let named = |value: &Value| {
+            value
+                .as_str()
+                .is_some_and(|text| self.values.iter().any(|one| one == text))
+        };
+        let is_number = |value: &Value| value.is_number() || named(value);
+        let (fits, wanted) = match (self.takes, read) {
+            (Takes::Any, value) => (is_number(value), "a number"),
+            (Takes::List, Value::Array(items)) => (items.iter().all(is_number), "numbers"),
+            _ => return Ok(()),
+        };
+        if fits || (self.least.is_none() && self.most.is_none()) {
+            return Ok(());
+        }
+        Err(self.refused(path, wanted, default, given))
     }
 
     fn check_bounds(&self, path: &str, value: &Value) -> Result<()> {

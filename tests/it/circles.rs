@@ -38,6 +38,7 @@ const TOGETHER: [&[&str]; 11] = [
     &[
         "load::stats",
         "load::stats::latencies",
+        "load::stats::measurable",
         "load::stats::request",
         "load::stats::throughput",
     ],

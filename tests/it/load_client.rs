@@ -36,6 +36,8 @@ struct Alike {
     timeout: Duration,
     /// The control to return after this number of ended requests.
     order: (u64, Control),
+    /// How long rejected requests wait.
+    again: Option<Duration>,
 }
 
 impl Alike {
@@ -47,6 +49,7 @@ impl Alike {
             every: None,
             timeout: ms(20_000),
             order: (u64::MAX, Control::Continue),
+            again: None,
         }
     }
 }
@@ -66,6 +69,15 @@ impl RequestSource for Alike {
             })
         };
         Ok((number < self.count).then(|| Box::new(build) as BuildRequest))
+    }
+
+    fn retries(&self) -> bool {
+        self.again.is_some()
+    }
+
+    fn rejected(&self, status: u16, before: u64, retry_after: Option<Duration>) -> Option<Duration> {
+        assert_eq!((status, retry_after), (429, Some(ms(1000))));
+        self.again.filter(|_| before < 3)
     }
 
     fn ended(&self, _: &RequestRecord) -> Control {
@@ -262,6 +274,83 @@ fn an_answer_whose_body_does_not_end_is_complete_after_its_last_event() {
     ]);
     assert_eq!(record.outcome, RequestOutcome::Completed);
     assert!(record.ended - record.last_token.unwrap() < ms(1000), "{record:?}");
+}
+
+#[test]
+fn a_server_that_holds_its_streams_open_costs_time_once() {
+    for end in [&[TOKEN, LAST, "[DONE]"][..], &[TOKEN, LAST]] {
+        let text = streamed(end);
+        let server = server(move |_| vec![Act::Write(text.clone()), Act::Wait(ms(60_000))]);
+        let driven = driven(&server.url, closed(2), Alike::new(20)).unwrap();
+        let whole = |record: &&RequestRecord| record.outcome == RequestOutcome::Completed && record.held_open;
+        assert_eq!(driven.records.iter().filter(whole).count(), 20, "{:?}", driven.records);
+        // Two requests are waited for, and after them none.
+        assert!(
+            driven
+                .records
+                .iter()
+                .all(|record| Some(record.ended) == record.last_token),
+            "{:?}",
+            driven.records
+        );
+        assert!(driven.duration < ms(10_000), "{:?}", driven.duration);
+    }
+}
+
+#[test]
+fn a_rejected_request_keeps_its_slot_and_counts_from_the_attempt_that_is_accepted() {
+    let refusal = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 4\r\n\r\nbusy";
+    // Every other attempt.
+    let server = server(move |number| {
+        let answer = if number.is_multiple_of(2) {
+            refusal.to_owned()
+        } else {
+            good()
+        };
+        vec![Act::Write(answer)]
+    });
+    let source = Alike {
+        again: Some(ms(100)),
+        ..Alike::new(6)
+    };
+    let seen = driven(&server.url, closed(1), source).unwrap();
+    for record in &seen.records {
+        assert_eq!(
+            (&record.outcome, record.rejections),
+            (&RequestOutcome::Completed, 1),
+            "{record:?}"
+        );
+        assert!(
+            record.waited >= ms(100) && record.sent >= record.scheduled + ms(100),
+            "{record:?}"
+        );
+    }
+    let requests = server.requests.lock().unwrap();
+    assert_eq!((seen.records.len(), requests.len()), (6, 12));
+    assert!(
+        requests.iter().all(|request| request.ends_with("{}")),
+        "the body is sent again"
+    );
+    drop(requests);
+    // Without end, it has failed.
+    let never = server_that_rejects(refusal);
+    let source = Alike {
+        again: Some(ms(1)),
+        ..Alike::new(2)
+    };
+    let seen = driven(&never.url, closed(2), source).unwrap();
+    for record in &seen.records {
+        let failure = record.failure().unwrap();
+        assert_eq!(
+            (failure.form, failure.message.as_str()),
+            (FailureForm::Status(429), "busy")
+        );
+        assert_eq!(record.rejections, 3);
+    }
+}
+
+fn server_that_rejects(refusal: &'static str) -> Server {
+    server(move |_| vec![Act::Write(refusal.to_owned())])
 }
 
 #[test]

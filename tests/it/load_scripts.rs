@@ -155,9 +155,30 @@ fn wrong_words_are_told_before_anything_starts() {
             r#"engines=["sim", "sim"]"#,
             "two engines are called `sim`",
         ),
+        ("throughput", r#"concurrency=["many"]"#, "`concurrency` must be numbers"),
+        ("throughput", r#"rates=["fast"]"#, "`rates` must be numbers"),
+        ("throughput", "duration=long", "`duration` must be a number"),
+        ("slo", "from=none", "`from` must be a number"),
     ] {
-        let _ = script(name, &[set]).run().code(2).stderr(part).nowhere("starting sim");
+        // A mistake of the user is not explained by lines of a shipped script.
+        let outcome = script(name, &[set]).run().code(2).stderr(part);
+        let _ = outcome.nowhere("starting sim").nowhere("raised at");
     }
+}
+
+#[test]
+fn an_infinite_rate_is_a_burst() {
+    let set = [CLOCK, r#"rates=["inf"]"#, "min_requests=12", "output=8"];
+    let outcome = script("throughput", &set).arg("--json").run().success();
+    let level = &outcome.json()["result"]["workloads"][0]["levels"][0];
+    assert_eq!(level["completed"], 12, "{level}");
+    let records = std::fs::read_to_string(outcome.folder().join("out/loads/1.jsonl")).unwrap();
+    let due = records.lines().map(|line| {
+        serde_json::from_str::<Value>(line).unwrap()["scheduled"]
+            .as_f64()
+            .unwrap()
+    });
+    assert!(due.fold(0.0, f64::max) < 0.001, "{records}");
 }
 
 /// 14 sequences of 512 + 64 tokens fill the cache and take about 1.25 s; one more waits until another ends, and takes

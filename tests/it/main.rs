@@ -10,6 +10,7 @@
 
 mod adapters;
 mod advice;
+mod arrangements;
 mod attach;
 mod attach_container;
 mod attach_forms;

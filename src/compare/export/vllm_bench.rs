@@ -117,7 +117,7 @@ impl VllmBench {
         };
         for metric in LoadMetric::all()
             .iter()
-            .filter(|metric| metric.unit == Unit::Milliseconds)
+            .filter(|metric| metric.unit == Unit::Milliseconds && !metric.name.contains("first_visible"))
         {
             document[metric.name.replace("p99_9", "p99.9")] = json!(metric.value(&load));
         }
@@ -165,8 +165,8 @@ mod tests {
             },
             text: Some("a b c".to_owned()),
             finish: Some("length".to_owned()),
-            retry_after: None,
             outcome: RequestOutcome::Completed,
+            ..RequestRecord::default()
         }
     }
 

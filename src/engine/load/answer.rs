@@ -169,6 +169,8 @@ fn settings(session: &Session, repeat: &Repeat) -> Settings {
         slo: session.options.slo,
         over: (repeat.end == EndReason::Duration).then_some(repeat.to),
         exact: session.options.prompts.is_none(),
+        tolerance: session.tolerance,
+        timeless: !session.clock.is_real(),
         tokenized: repeat.tokenized.clone(),
         client: repeat.client,
     }

@@ -38,6 +38,11 @@ impl ModelClock {
         }
     }
 
+    /// Whether the engine's clock is this machine's.
+    pub(crate) fn is_real(self) -> bool {
+        self.is_meaningful() && self.speed == 1.0
+    }
+
     /// Whether times and rates are those of the engine, rather than of this machine.
     pub(crate) fn is_meaningful(self) -> bool {
         self.too_fast.is_none()
@@ -90,6 +95,7 @@ impl ModelClock {
         }
         Cow::Owned(RequestRecord {
             itl_ms: record.itl_ms.iter().map(|gap| gap * self.speed as f32).collect(),
+            waited: self.model(record.waited),
             ..record.clone().retimed(|moment| self.model(moment))
         })
     }

@@ -30,6 +30,12 @@ const MAX_UNANSWERED: u64 = 32;
 /// repeat without end.
 const MAX_CONSECUTIVE_FAILURES: u64 = 10_000;
 
+/// Ends a load after this time in which every request was rejected and none was being answered.
+const MAX_REJECTED: Duration = Duration::from_secs(60);
+
+/// The wait after a first rejection without `Retry-After`, and the longest: it doubles each time.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
+
 /// Builds the body of a request. Called by several threads.
 pub(crate) type BodyBuilder = Arc<dyn Fn(&PlannedRequest) -> Result<(Bytes, Protocol)> + Send + Sync>;
 
@@ -52,6 +58,26 @@ pub(crate) struct Feed {
     pub(crate) ended: AtomicU64,
     pub(crate) failing: Mutex<FailureStreak>,
     pub(crate) given_up: Mutex<Option<String>>,
+    /// Closed loop: rejected requests wait and are sent again.
+    pub(crate) retries: bool,
+    pub(crate) served: Mutex<Served>,
+}
+
+/// The requests that the server serves.
+pub(crate) struct Served {
+    /// Requests that have a token and have not ended.
+    streaming: u64,
+    /// When the server last served a request, or when the load was prepared.
+    last: Instant,
+}
+
+impl Default for Served {
+    fn default() -> Self {
+        Self {
+            streaming: 0,
+            last: Instant::now(),
+        }
+    }
 }
 
 /// Failures since a request last completed.
@@ -147,8 +173,35 @@ impl RequestSource for Feed {
         go
     }
 
+    fn retries(&self) -> bool {
+        self.retries
+    }
+
+    fn rejected(&self, status: u16, before: u64, retry_after: Option<Duration>) -> Option<Duration> {
+        let longest = self.clock.real(MAX_REJECTED);
+        let served = lock(&self.served);
+        if served.streaming == 0 && served.last.elapsed() >= longest {
+            let seconds = MAX_REJECTED.as_secs();
+            self.give_up(format!(
+                "rate limited: the server rejected every request for {seconds} s, with status {status}"
+            ));
+            return None;
+        }
+        let noise = f64::from(served.last.elapsed().subsec_nanos() % 1000) / 1e3;
+        Some(self.clock.real(backoff(before, retry_after, noise)).min(longest))
+    }
+
+    fn first_token(&self) {
+        let mut served = lock(&self.served);
+        (served.streaming, served.last) = (served.streaming + 1, Instant::now());
+    }
+
     fn ended(&self, record: &RequestRecord) -> Control {
         self.ended.fetch_add(1, Ordering::Relaxed);
+        if record.first_token.is_some() {
+            let mut served = lock(&self.served);
+            (served.streaming, served.last) = (served.streaming.saturating_sub(1), Instant::now());
+        }
         let record = &*self.clock.record(record);
         let (go, warmup) = {
             let mut progress = self.progress();
@@ -163,10 +216,20 @@ impl RequestSource for Feed {
         }
         if let Some(why) = lock(&self.failing).add(&record.outcome, self.timeout) {
             self.give_up(why);
+        }
+        if lock(&self.given_up).is_some() {
             return Control::Abort;
         }
         go
     }
+}
+
+/// How long to wait before a request is sent again that was rejected `before` other times: as the server asks, or else
+/// twice as long each time, give or take a half by `noise` (0 to 1), so that requests do not come back together.
+fn backoff(before: u64, retry_after: Option<Duration>, noise: f64) -> Duration {
+    let doubled = BACKOFF.0.saturating_mul(1 << before.min(16)).min(BACKOFF.1);
+    let own = doubled.mul_f64(0.5 + noise);
+    retry_after.filter(|wait| !wait.is_zero()).unwrap_or(own)
 }
 
 impl FailureStreak {
@@ -271,5 +334,15 @@ mod streak_tests {
         assert_eq!(given_up(&mut failing(9), &late, Duration::from_secs(4)), Some(32));
         let why = (0..32).find_map(|_| failing(9).add(&late, Duration::ZERO));
         assert_eq!(why, None, "each is the first");
+    }
+
+    #[test]
+    fn a_rejected_request_waits_as_asked_or_longer_each_time() {
+        let seconds = Duration::from_secs;
+        assert_eq!(backoff(0, Some(seconds(7)), 0.9), seconds(7));
+        let waits: Vec<f64> = (0..8).map(|before| backoff(before, None, 0.5).as_secs_f64()).collect();
+        assert_eq!(waits, [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]);
+        assert_eq!(backoff(2, Some(Duration::ZERO), 0.0).as_secs_f64(), 0.5);
+        assert!(backoff(u64::MAX, None, 1.0) <= seconds(12));
     }
 }

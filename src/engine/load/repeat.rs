@@ -81,6 +81,8 @@ pub(crate) fn run_repeat(
         ended: AtomicU64::default(),
         failing: Mutex::default(),
         given_up: Mutex::default(),
+        retries: !plan.arrivals.is_open_loop(),
+        served: Mutex::default(),
     });
     let (driven, died) = run_client(engine, running, &monitor, session, &feed, signals)?;
     if let Some(fault) = lock(&feed.fault).take() {

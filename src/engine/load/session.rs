@@ -138,6 +138,8 @@ pub(crate) struct Session {
     prompts: Option<Arc<Prompts>>,
     pub(crate) timeout: Duration,
     pub(crate) stall: Duration,
+    /// Tokens that may be missing from an answer without a word.
+    pub(crate) tolerance: u64,
     pub(crate) clock: ModelClock,
 }
 
@@ -190,6 +192,10 @@ pub(crate) fn session(
         },
         stall: options.stall.map_or(Ok(STALL), |stall| seconds("stall", stall))?,
         clock: ModelClock::new(running.server.time_scale()),
+        tolerance: options
+            .output_tolerance
+            .unwrap_or(0)
+            .max(engine.options.output_tolerance),
         options,
     })
 }

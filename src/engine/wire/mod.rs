@@ -2,7 +2,9 @@
 //! token count, batches of requests, pages, and refusals by status.
 
 pub(super) mod batch;
+mod fields;
 pub(super) mod forms;
+mod openai;
 pub(super) mod page;
 pub(super) mod prompting;
 pub(super) mod protocol;

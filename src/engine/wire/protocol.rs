@@ -1,13 +1,11 @@
 //! The wire protocols: inserting a prompt into a request body, and decoding the events of a response.
 
-use std::borrow::Cow;
-use std::fmt;
-
 use bytes::Bytes;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
 
+use super::fields::{Field, Text, error_text};
+use super::openai::OpenAi;
 use crate::engine::adapter::{Protocol, RequestForm};
 use crate::fault::{Fault, Result};
 use crate::load::{Counts, Decode, Framing, StreamEvent};
@@ -15,14 +13,15 @@ use crate::prompt::Content;
 
 /// A decoder for one response.
 pub fn decoder(protocol: Protocol) -> Box<dyn Decode> {
-    Box::new(Decoder { protocol, counted: 0 })
+    Box::new(Decoder {
+        protocol,
+        openai: OpenAi::default(),
+    })
 }
 
 struct Decoder {
     protocol: Protocol,
-    /// OpenAI: output tokens of the newest event that reported them (`continuous_usage_stats`). The difference is the
-    /// event's token count.
-    counted: u64,
+    openai: OpenAi,
 }
 
 impl Decode for Decoder {
@@ -35,7 +34,7 @@ impl Decode for Decoder {
 
     fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> Result<StreamEvent, String> {
         match self.protocol {
-            Protocol::OpenaiCompletions | Protocol::OpenaiChat => self.openai(name, data, text),
+            Protocol::OpenaiCompletions | Protocol::OpenaiChat => self.openai.event(name, data, text),
             Protocol::Tgi => tgi(data, text),
             Protocol::Llamacpp => llamacpp(data, text),
             Protocol::Ollama => ollama(data, text),
@@ -75,251 +74,6 @@ pub(crate) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) ->
     serde_json::to_vec(&body).map(Bytes::from).map_err(Fault::internal)
 }
 
-/// A field of any JSON type: its text if it is a string (borrowed if it has no escapes), or the number of its items if
-/// it is an array.
-#[derive(Default)]
-struct Field<'a> {
-    text: Cow<'a, str>,
-    items: Option<u64>,
-}
-
-impl Field<'_> {
-    /// Length of the text in bytes, an upper bound of its tokens.
-    fn bytes(&self) -> u64 {
-        self.text.len() as u64
-    }
-
-    /// Appends it to the response text, if that is kept.
-    fn add_to(&self, text: Option<&mut String>) {
-        if let Some(text) = text {
-            text.push_str(&self.text);
-        }
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Field<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Field::default())
-    }
-}
-
-impl<'de> Visitor<'de> for Field<'de> {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any value")
-    }
-
-    fn visit_borrowed_str<E: Error>(mut self, text: &'de str) -> Result<Self, E> {
-        self.text = Cow::Borrowed(text);
-        Ok(self)
-    }
-
-    fn visit_str<E: Error>(mut self, text: &str) -> Result<Self, E> {
-        self.text = Cow::Owned(text.to_owned());
-        Ok(self)
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_bool<E: Error>(self, _: bool) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Self, A::Error> {
-        let mut items = 0;
-        while seq.next_element::<IgnoredAny>()?.is_some() {
-            items += 1;
-        }
-        self.items = Some(items);
-        Ok(self)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(self)
-    }
-}
-
-/// The error detail, without the request that the error may echo: a string, or the messages of an object together with
-/// the fields that they name; otherwise the value as JSON.
-pub(crate) fn error_text(error: &Value) -> String {
-    fn gather<'a>(value: &'a Value, said: &mut Vec<&'a str>) {
-        match value {
-            Value::String(text) => said.push(text),
-            Value::Array(items) => items.iter().for_each(|item| gather(item, said)),
-            Value::Object(map) => ["error", "errors", "detail", "message", "msg", "loc", "param"]
-                .iter()
-                .filter_map(|key| map.get(*key))
-                .for_each(|value| gather(value, said)),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        }
-    }
-    let mut said = Vec::new();
-    gather(error, &mut said);
-    if said.is_empty() {
-        error.to_string()
-    } else {
-        said.join(": ")
-    }
-}
-
-/// An event of the OpenAI protocols, completions and chat.
-#[derive(Deserialize)]
-struct OpenAiEvent<'a> {
-    #[serde(borrow, default)]
-    choices: Choices<'a>,
-    usage: Option<Usage>,
-    error: Option<Value>,
-    #[serde(borrow, default)]
-    object: Field<'a>,
-    message: Option<Value>,
-}
-
-/// The items of `choices`, usually one. The first needs no allocation.
-#[derive(Default)]
-struct Choices<'a> {
-    first: Option<Choice<'a>>,
-    others: Vec<Choice<'a>>,
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Choices<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Choices::default())
-    }
-}
-
-impl<'de> Visitor<'de> for Choices<'de> {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of choices")
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut choices: A) -> Result<Self, A::Error> {
-        self.first = choices.next_element()?;
-        while let Some(choice) = choices.next_element()? {
-            self.others.push(choice);
-        }
-        Ok(self)
-    }
-}
-
-#[derive(Deserialize)]
-struct Choice<'a> {
-    #[serde(borrow, default)]
-    text: Field<'a>,
-    #[serde(borrow, default)]
-    delta: Option<Delta<'a>>,
-    #[serde(borrow, default)]
-    token_ids: Field<'a>,
-    finish_reason: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Delta<'a> {
-    #[serde(borrow)]
-    content: Field<'a>,
-    #[serde(borrow)]
-    reasoning: Field<'a>,
-    #[serde(borrow)]
-    reasoning_content: Field<'a>,
-    #[serde(borrow)]
-    tool_calls: Field<'a>,
-}
-
-#[derive(Deserialize)]
-struct Usage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-}
-
-impl Decoder {
-    fn openai(&mut self, name: &str, data: &str, text: Option<&mut String>) -> Result<StreamEvent, String> {
-        if data.trim() == "[DONE]" {
-            return Ok(StreamEvent {
-                last: true,
-                ..StreamEvent::default()
-            });
-        }
-        if name == "error" {
-            return Err(serde_json::from_str(data).map_or_else(|_| data.to_owned(), |error| error_text(&error)));
-        }
-        match serde_json::from_str::<OpenAiEvent<'_>>(data) {
-            Ok(event) => self.openai_event(event, text),
-            // transformers writes its errors without JSON escapes.
-            Err(_) => Err(match data.trim_start().strip_prefix("{\"error\":") {
-                Some(rest) => rest
-                    .trim_matches(|c: char| c.is_whitespace() || "\"}".contains(c))
-                    .to_owned(),
-                None => format!("event is not JSON: {}", data.chars().take(200).collect::<String>()),
-            }),
-        }
-    }
-
-    fn openai_event(&mut self, event: OpenAiEvent<'_>, mut text: Option<&mut String>) -> Result<StreamEvent, String> {
-        if let Some(error) = event.error {
-            return Err(error_text(&error));
-        }
-        if event.object.text == "error" {
-            return Err(event.message.as_ref().map_or_else(|| "error".to_owned(), error_text));
-        }
-        let mut piece = StreamEvent::default();
-        let mut ids = None;
-        let of_a_choice = event.choices.first.is_some();
-        for choice in event.choices.first.into_iter().chain(event.choices.others) {
-            let delta = choice.delta.unwrap_or_default();
-            for part in [choice.text, delta.reasoning, delta.reasoning_content, delta.content] {
-                piece.content |= !part.text.is_empty();
-                piece.most_tokens += part.bytes();
-                part.add_to(text.as_deref_mut());
-            }
-            piece.content |= delta.tool_calls.items.is_some_and(|calls| calls > 0);
-            ids = choice.token_ids.items.or(ids);
-            piece.finish = choice.finish_reason.or(piece.finish);
-        }
-        let stands_for_one = of_a_choice && piece.finish.is_none();
-        let most_tokens = piece.most_tokens.max(ids.unwrap_or_default());
-        piece.most_tokens = most_tokens.max(u64::from(stands_for_one));
-        // A token with incomplete text (half a UTF-8 character) has an id but no text.
-        piece.content |= ids.is_some_and(|ids| ids > 0);
-        if let Some(usage) = event.usage {
-            piece.counts = Counts {
-                input: usage.prompt_tokens,
-                output: usage.completion_tokens,
-            };
-        }
-        let counted = piece.counts.output.map(|output| {
-            let more = output.saturating_sub(self.counted);
-            self.counted = output;
-            more
-        });
-        // A token may also be visible only in the counts.
-        piece.content |= of_a_choice && counted.is_some_and(|counted| counted > 0);
-        piece.tokens = ids.or(counted).filter(|_| piece.content);
-        Ok(piece)
-    }
-}
-
 /// An event as JSON.
 fn parsed<'a, T: Deserialize<'a>>(what: &str, data: &'a str) -> Result<T, String> {
     serde_json::from_str(data).map_err(|error| format!("not {what}: {error}"))
@@ -337,7 +91,7 @@ struct TgiEvent<'a> {
 #[derive(Deserialize)]
 struct Token<'a> {
     #[serde(borrow, default)]
-    text: Field<'a>,
+    text: Text<'a>,
 }
 
 #[derive(Deserialize)]
@@ -356,16 +110,20 @@ fn tgi(data: &str, text: Option<&mut String>) -> Result<StreamEvent, String> {
         token.text.add_to(text);
     }
     let details = event.details;
+    let bytes = event.token.as_ref().map_or(0, |token| token.text.bytes());
     Ok(StreamEvent {
         content: event.token.is_some(),
+        visible: bytes > 0,
+        bytes,
         tokens: event.token.as_ref().map(|_| 1),
-        most_tokens: event.token.as_ref().map_or(0, |token| token.text.bytes().max(1)),
+        most_tokens: bytes.max(u64::from(event.token.is_some())),
         last: details.is_some(),
         counts: Counts {
             input: details.as_ref().and_then(|details| details.input_length),
             output: details.as_ref().and_then(|details| details.generated_tokens),
         },
         finish: details.and_then(|details| details.finish_reason),
+        reasoning: None,
     })
 }
 
@@ -375,7 +133,7 @@ fn tgi(data: &str, text: Option<&mut String>) -> Result<StreamEvent, String> {
 #[serde(default)]
 struct LlamaCppEvent<'a> {
     #[serde(borrow)]
-    content: Field<'a>,
+    content: Text<'a>,
     #[serde(borrow)]
     tokens: Field<'a>,
     stop: bool,
@@ -392,12 +150,16 @@ fn llamacpp(data: &str, text: Option<&mut String>) -> Result<StreamEvent, String
         return Err(error_text(&error));
     }
     let ids = event.tokens.items.filter(|ids| *ids > 0);
-    let content = !event.stop && (!event.content.text.is_empty() || ids.is_some());
+    let content = !event.stop && (!event.content.is_empty() || ids.is_some());
     if content {
         event.content.add_to(text);
     }
+    let bytes = if content { event.content.bytes() } else { 0 };
     Ok(StreamEvent {
         content,
+        visible: bytes > 0,
+        bytes,
+        reasoning: None,
         tokens: ids.filter(|_| content),
         most_tokens: event.content.bytes().max(ids.unwrap_or(u64::from(!event.stop))),
         last: event.stop,
@@ -418,9 +180,9 @@ fn llamacpp(data: &str, text: Option<&mut String>) -> Result<StreamEvent, String
 #[derive(Deserialize)]
 struct OllamaLine<'a> {
     #[serde(borrow, default)]
-    response: Field<'a>,
+    response: Text<'a>,
     #[serde(borrow, default)]
-    thinking: Field<'a>,
+    thinking: Text<'a>,
     #[serde(default)]
     done: bool,
     done_reason: Option<String>,
@@ -436,10 +198,14 @@ fn ollama(data: &str, mut text: Option<&mut String>) -> Result<StreamEvent, Stri
     }
     line.thinking.add_to(text.as_deref_mut());
     line.response.add_to(text);
+    let bytes = line.response.bytes() + line.thinking.bytes();
     Ok(StreamEvent {
-        content: !(line.response.text.is_empty() && line.thinking.text.is_empty()),
+        content: bytes > 0,
+        visible: !line.response.is_empty(),
+        bytes,
+        reasoning: None,
         tokens: None,
-        most_tokens: (line.response.bytes() + line.thinking.bytes()).max(u64::from(!line.done)),
+        most_tokens: bytes.max(u64::from(!line.done)),
         last: line.done,
         counts: Counts {
             input: line.prompt_eval_count,
@@ -501,112 +267,6 @@ mod tests {
                 .message
                 .contains("`tgi`")
         );
-    }
-
-    #[test]
-    fn strings_and_item_counts_are_read() {
-        let text = |json: &str| serde_json::from_str::<Field<'_>>(json).unwrap().text.into_owned();
-        assert_eq!((text("\"a\\n\""), text("\"b\"")), ("a\n".into(), "b".into()));
-        for empty in ["\"\"", "null", "3", "{\"a\":[1]}"] {
-            assert_eq!(text(empty), "", "{empty}");
-        }
-        let items = |json: &str| serde_json::from_str::<Field<'_>>(json).unwrap().items;
-        assert_eq!(
-            (items("[1,[2],{}]"), items("[]"), items("null")),
-            (Some(3), Some(0), None)
-        );
-    }
-
-    #[test]
-    fn an_error_has_a_text_in_every_form() {
-        let text = |json: &str| error_text(&serde_json::from_str(json).unwrap());
-        assert_eq!(text("\"a\""), "a");
-        assert_eq!(text("{\"message\":\"b\",\"code\":400}"), "b");
-        assert_eq!(text("{\"code\":400}"), "{\"code\":400}");
-        let repeated = r#"{"detail":[{"loc":["body","seed"],"msg":"Not allowed","input":{"ignore_eos":true}}]}"#;
-        assert_eq!(text(repeated), "Not allowed: body: seed");
-    }
-
-    fn piece(data: &str) -> StreamEvent {
-        decoder(Protocol::OpenaiChat).event("", data, None).unwrap()
-    }
-
-    #[test]
-    fn completions_have_text_ids_finish_and_usage() {
-        let mut decoder = decoder(Protocol::OpenaiChat);
-        let first = decoder.event(
-            "",
-            r#"{"choices":[{"index":0,"text":"a b","token_ids":[5,6],"finish_reason":null}],"usage":{"prompt_tokens":9,"completion_tokens":2}}"#, None).unwrap();
-        assert!(first.content && first.finish.is_none());
-        assert_eq!((first.tokens, first.counts.input), (Some(2), Some(9)));
-        let last = decoder
-            .event("", r#"{"choices":[{"text":"","finish_reason":"length"}]}"#, None)
-            .unwrap();
-        assert_eq!(
-            (last.content, last.finish.as_deref(), last.tokens),
-            (false, Some("length"), None)
-        );
-        let usage = decoder
-            .event(
-                "",
-                r#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}"#,
-                None,
-            )
-            .unwrap();
-        assert_eq!((usage.content, usage.counts.output), (false, Some(2)));
-        assert!(decoder.event("", "[DONE]", None).unwrap().last);
-    }
-
-    #[test]
-    fn continuous_usage_gives_the_tokens_of_an_event() {
-        let mut decoder = decoder(Protocol::OpenaiChat);
-        let tokens = |decoder: &mut Box<dyn Decode>, total: u64| {
-            let data = format!(r#"{{"choices":[{{"text":"x"}}],"usage":{{"completion_tokens":{total}}}}}"#);
-            decoder.event("", &data, None).unwrap().tokens
-        };
-        assert_eq!(tokens(&mut decoder, 1), Some(1));
-        assert_eq!(tokens(&mut decoder, 3), Some(2));
-    }
-
-    #[test]
-    fn a_role_is_no_content_and_reasoning_is() {
-        assert!(!piece(r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#).content);
-        assert!(piece(r#"{"choices":[{"delta":{"reasoning_content":"hm"}}]}"#).content);
-        assert!(piece(r#"{"choices":[{"delta":{"content":"x"}}]}"#).content);
-    }
-
-    #[test]
-    fn an_id_without_text_is_a_token() {
-        let half = piece(r#"{"choices":[{"text":"","token_ids":[7]}]}"#);
-        assert_eq!((half.content, half.tokens), (true, Some(1)));
-    }
-
-    #[test]
-    fn errors_are_read_in_every_form() {
-        let error = |data: &str| decoder(Protocol::OpenaiChat).event("", data, None).unwrap_err();
-        assert_eq!(
-            error(r#"{"error":{"message":"out of memory","code":500}}"#),
-            "out of memory"
-        );
-        assert_eq!(
-            error(r#"{"error":"Model is overloaded","error_type":"overloaded"}"#),
-            "Model is overloaded"
-        );
-        assert_eq!(error(r#"{"object":"error","message":"bad"}"#), "bad");
-        assert_eq!(error("{\"error\": \"CUDA \"oom\" at\nline\"}"), "CUDA \"oom\" at\nline");
-        assert_eq!(
-            decoder(Protocol::OpenaiChat).event("error", "down", None).unwrap_err(),
-            "down"
-        );
-        assert!(error("<html>").contains("not JSON"));
-    }
-
-    #[test]
-    fn real_events_of_tgi_are_read() {
-        let chat = piece(
-            r#"{"object":"chat.completion.chunk","id":"","created":1795186594,"model":"m","system_fingerprint":"3.3.6-dev0-native","choices":[{"index":0,"delta":{"role":"assistant","content":"gested"},"logprobs":null,"finish_reason":"length"}],"usage":null}"#,
-        );
-        assert_eq!((chat.content, chat.finish.as_deref()), (true, Some("length")));
     }
 
     fn read(protocol: Protocol, data: &str) -> StreamEvent {

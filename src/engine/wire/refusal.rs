@@ -4,7 +4,7 @@
 use serde_json::Value;
 use url::Url;
 
-use super::protocol::error_text;
+use super::fields::error_text;
 use crate::fmt::excerpt;
 use crate::http::ApiKey;
 use crate::load::{Failure, FailureForm};

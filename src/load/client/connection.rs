@@ -186,7 +186,7 @@ impl ConnectionPool {
     pub(super) fn earliest_deadline(&self) -> Option<Instant> {
         let connections = self.connections.iter().flatten();
         connections
-            .filter_map(|connection| Some(connection.exchange.as_ref()?.deadline))
+            .filter_map(|connection| Some(connection.exchange.as_ref()?.due()))
             .min()
     }
 }

@@ -15,7 +15,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::close;
 
 use super::connection::{Connection, ConnectionPool, STALE, TIMER_KEY, Target, WAKER_KEY};
-use super::exchange::Exchange;
+use super::exchange::{AnswerEnd, Exchange};
 use super::threads::{NextRequest, RequestQueue, SharedControl};
 use super::{ClientHealth, Clock, Control, LoadConfig, RequestSource, RunQueueDelay, Slots};
 use crate::fault::{Fault, Kind, Result};
@@ -67,6 +67,12 @@ pub(super) struct Client {
     free_slots: VecDeque<Instant>,
     /// Slots used at least once.
     slots_used: u64,
+    /// Rejected requests, each with the time to send it again. They keep their slots.
+    waiting: Vec<(Instant, Box<Exchange>)>,
+    /// The server does not end the bodies of answers that have come this far: they are over at once.
+    holds_open: Option<AnswerEnd>,
+    /// Whole answers in a row whose bodies did not end.
+    unended: u64,
     /// The buffer was found empty and nothing has been taken from it since.
     starved: bool,
     /// The source has no more requests.
@@ -105,6 +111,9 @@ impl Client {
             issued: 0,
             free_slots: VecDeque::new(),
             slots_used: 0,
+            waiting: Vec::new(),
+            holds_open: None,
+            unended: 0,
             starved: false,
             exhausted: false,
             next_due: None,
@@ -188,7 +197,8 @@ impl Client {
             .flatten()
             .min()
             .map(|moment| self.clock.began + moment);
-        [first, self.deadline].into_iter().flatten().min()
+        let again = self.waiting.iter().map(|(at, _)| *at).min();
+        [first, self.deadline, again].into_iter().flatten().min()
     }
 
     /// Opens up to `connections` connections. Fails only if none can be opened; requests open missing ones later.
@@ -251,8 +261,27 @@ impl Client {
         Ok(open)
     }
 
+    /// Sends rejected requests again that have waited long enough. At the end of the load, they are cut off.
+    fn send_again(&mut self) -> Result<()> {
+        let now = Instant::now();
+        let since = now.saturating_duration_since(self.clock.began);
+        let over = self.control.aborted() || self.config.limit.is_some_and(|limit| since >= limit);
+        let due = |(at, _): &mut (Instant, Box<Exchange>)| over || *at <= now;
+        let again: Vec<(Instant, Box<Exchange>)> = self.waiting.extract_if(.., due).collect();
+        for (at, mut exchange) in again {
+            if over {
+                self.end_request(exchange.cut_off(now), now);
+            } else {
+                exchange.again(at);
+                self.send(exchange, now)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Issues every request that is due and has a slot.
     fn issue(&mut self) -> Result<()> {
+        self.send_again()?;
         self.next_due = None;
         loop {
             let now = Instant::now();
@@ -283,10 +312,12 @@ impl Client {
                         &self.held,
                         *job,
                     );
+                    let mut exchange = Box::new(exchange);
+                    exchange.retries = self.source.retries();
                     let index = self.issued;
                     self.issued += 1;
                     self.in_flight += 1;
-                    self.send(Box::new(exchange), now)?;
+                    self.send(exchange, now)?;
                     self.control.raise(self.source.issued(index, since));
                 }
                 NextRequest::Later(at) => {
@@ -328,8 +359,14 @@ impl Client {
                 None => self.send_on_new(exchange, now)?,
             }
         }
-        // In an open loop, keep one spare connection for the next arrival.
-        if matches!(self.config.slots, Slots::Open { .. }) && self.pool.idle.is_empty() && self.opening == 0 {
+        // In an open loop, keep one spare connection for the next arrival; and where a connection serves one answer, one for
+        // the next request of each slot.
+        let spare = match self.config.slots {
+            _ if self.holds_open.is_some() => self.in_flight,
+            Slots::Open { .. } => 1,
+            Slots::Closed(_) => 0,
+        };
+        if ((self.pool.idle.len() + self.opening) as u64) < spare {
             self.open_idle(now);
         }
         Ok(())
@@ -476,14 +513,17 @@ impl Client {
                 // Data without a pending request.
                 return self.connection_closed(key, None);
             };
-            let (deadline, waiting) = (exchange.deadline, !exchange.has_token());
+            let (deadline, waiting) = (exchange.due(), !exchange.has_token());
             let finished = exchange.feed(&self.read_buffer[..length], at);
             if waiting && exchange.has_token() {
                 self.source.first_token();
             }
-            let (sooner, may_buffer) = (exchange.deadline, connection.socket.may_buffer());
+            let (sooner, may_buffer) = (exchange.due(), connection.socket.may_buffer());
             if finished {
                 return self.complete_response(key, at);
+            }
+            if exchange.end() >= self.holds_open && self.holds_open.is_some() {
+                return self.release(key, at);
             }
             if sooner < deadline {
                 self.arm_deadline(sooner);
@@ -508,7 +548,8 @@ impl Client {
         } else {
             self.pool.remove(key);
         }
-        self.end_request(exchange.complete(at), at);
+        (self.holds_open, self.unended) = (None, 0);
+        self.end_exchange(exchange, at);
         self.issue()?;
         // A server that serves one connection after another waits for the end of this one.
         let idle = |connection: &mut Connection| connection.ready && connection.exchange.is_none();
@@ -516,6 +557,14 @@ impl Client {
             self.pool.remove(key);
         }
         Ok(())
+    }
+
+    /// The answer is whole, and its server is known to hold the connection open.
+    fn release(&mut self, key: usize, at: Instant) -> Result<()> {
+        if let Some(exchange) = self.pool.remove(key).and_then(|connection| connection.exchange) {
+            self.end_request(exchange.held_open(at), at);
+        }
+        self.issue()
     }
 
     /// Handles a connection that was closed or failed.
@@ -536,17 +585,16 @@ impl Client {
             self.health.stats.resent += 1;
             return self.send_on_new(exchange, now);
         }
-        let record = if error.is_none() && exchange.close() {
-            exchange.complete(now)
-        } else {
-            let why = match error {
-                Some(error) => error.to_string(),
-                None if exchange.unanswered() => "the connection was closed before a response".to_owned(),
-                None => "the connection was closed during the response".to_owned(),
-            };
-            exchange.broken(now, FailureForm::Broken, why)
+        if error.is_none() && exchange.close() {
+            self.end_exchange(exchange, now);
+            return Ok(());
+        }
+        let why = match error {
+            Some(error) => error.to_string(),
+            None if exchange.unanswered() => "the connection was closed before a response".to_owned(),
+            None => "the connection was closed during the response".to_owned(),
         };
-        self.end_request(record, now);
+        self.end_request(exchange.broken(now, FailureForm::Broken, why), now);
         Ok(())
     }
 
@@ -554,12 +602,21 @@ impl Client {
     fn expire(&mut self) {
         let now = Instant::now();
         // Late data on such a connection would belong to the failed request, so it is closed.
-        for exchange in self.pool.take_requests(|exchange| exchange.deadline <= now) {
-            let (form, why) = match exchange.sent {
-                None if self.config.must_connect => (FailureForm::Unreachable, "connection timed out"),
-                _ => (FailureForm::Deadline, "not finished before its timeout"),
+        for exchange in self.pool.take_requests(|exchange| exchange.due() <= now) {
+            if let Some(end) = exchange.end() {
+                self.unended += 1;
+                // A single one may be a moment in which this program did not run.
+                if self.unended > 1 {
+                    self.holds_open = self.holds_open.map_or(Some(end), |other| Some(other.min(end)));
+                }
+            }
+            let record = match exchange.sent {
+                None if self.config.must_connect => {
+                    exchange.broken(now, FailureForm::Unreachable, "connection timed out".to_owned())
+                }
+                _ => exchange.given_up(),
             };
-            self.end_request(exchange.broken(now, form, why.to_owned()), now);
+            self.end_request(record, now);
         }
         self.deadline = self.pool.earliest_deadline();
     }
@@ -568,6 +625,20 @@ impl Client {
     fn cut_off(&mut self, now: Instant) {
         for exchange in self.pool.take_requests(|_| true) {
             self.end_request(exchange.cut_off(now), now);
+        }
+        for (_, exchange) in std::mem::take(&mut self.waiting) {
+            self.end_request(exchange.cut_off(now), now);
+        }
+    }
+
+    /// Ends the request of a complete response, or lets it wait to be sent again.
+    fn end_exchange(&mut self, exchange: Box<Exchange>, at: Instant) {
+        let again = exchange
+            .rejection()
+            .and_then(|(status, retry_after)| self.source.rejected(status, exchange.rejections(), retry_after));
+        match again {
+            Some(wait) => self.waiting.push((at + wait, exchange)),
+            None => self.end_request(exchange.complete(at), at),
         }
     }
 

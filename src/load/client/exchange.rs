@@ -10,8 +10,29 @@ use super::http1::Response;
 use crate::load::framing::{Counts, Decode, EventReader, Held, StreamEvent};
 use crate::load::record::{Failure, FailureForm, RequestOutcome, RequestRecord};
 
-/// How long to wait for the end of the body after the last event.
-const LINGER: Duration = Duration::from_millis(200);
+/// How much of an answer's end has come. An answer is whole from the first of these on, and what follows is waited for
+/// a little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum AnswerEnd {
+    /// As many tokens as were asked for.
+    Length,
+    /// The finish reason.
+    Finish,
+    /// The finish reason and the token counts.
+    Usage,
+    /// The protocol's last event, or an error.
+    Last,
+}
+
+impl AnswerEnd {
+    /// How long to wait for what may follow: the end of the body, and before it the counts or the finish reason.
+    fn linger(self) -> Duration {
+        match self {
+            Self::Length | Self::Finish => Duration::from_secs(2),
+            Self::Usage | Self::Last => Duration::from_millis(200),
+        }
+    }
+}
 
 /// Bytes kept of a body without events, and characters of it shown in an error message.
 const MAX_BEGINNING: usize = 16 << 10;
@@ -43,9 +64,15 @@ pub(super) struct Exchange {
     /// When it could have been sent: when it was due and had a slot.
     pub(super) ready: Instant,
     pub(super) sent: Option<Instant>,
+    /// When it was first sent, if it was rejected and sent again.
+    first_sent: Option<Instant>,
     pub(super) timeout: Duration,
-    /// When it must be complete. Shortened once only the end of the body is missing.
+    /// When it must be complete.
     pub(super) deadline: Instant,
+    /// Until when to wait for what may follow a whole answer.
+    lingers_until: Option<Instant>,
+    /// It may be sent again if it is rejected.
+    pub(super) retries: bool,
     /// It was issued on a connection that the server may have closed at that moment because it was idle.
     pub(super) on_idle: bool,
     state: ResponseState,
@@ -59,6 +86,8 @@ struct ResponseState {
     /// Start of a body without events, or of the body of an error status.
     beginning: Vec<u8>,
     any_event: bool,
+    /// When the newest event came that is part of the answer.
+    newest: Option<Duration>,
     malformed: Option<String>,
     last: bool,
     /// Bytes of the request.
@@ -95,8 +124,11 @@ impl Exchange {
             began,
             ready,
             sent: None,
+            first_sent: None,
             timeout: job.timeout,
             deadline: ready + job.timeout,
+            lingers_until: None,
+            retries: false,
             on_idle: false,
             state: ResponseState {
                 record,
@@ -104,6 +136,7 @@ impl Exchange {
                 error: None,
                 beginning: Vec::new(),
                 any_event: false,
+                newest: None,
                 malformed: None,
                 last: false,
                 request: job.body.len() as u64,
@@ -126,19 +159,54 @@ impl Exchange {
     pub(super) fn start(&mut self, now: Instant) {
         self.written = 0;
         self.sent = Some(now);
+        self.first_sent.get_or_insert(now);
         self.deadline = now + self.timeout;
+    }
+
+    /// When to give up waiting for it: at its deadline, or sooner once the answer is whole.
+    pub(super) fn due(&self) -> Instant {
+        self.lingers_until
+            .map_or(self.deadline, |until| until.min(self.deadline))
+    }
+
+    /// How much of the answer's end has come; `None` if the answer is not whole.
+    pub(super) fn end(&self) -> Option<AnswerEnd> {
+        self.state.end()
+    }
+
+    /// Prepares a rejected request for being sent again at `at`.
+    pub(super) fn again(&mut self, at: Instant) {
+        self.response = Response::default();
+        self.state.beginning = Vec::new();
+        self.state.record.first_byte = None;
+        self.state.record.rejections += 1;
+        self.ready = at;
+        self.on_idle = false;
+    }
+
+    /// The status and the server's `Retry-After`, if the response is complete and rejects the request for now.
+    pub(super) fn rejection(&self) -> Option<(u16, Option<Duration>)> {
+        let status = self.response.status.filter(|status| matches!(status, 429 | 503))?;
+        let may = self.retries && self.response.done() && !self.wire.is_empty() && self.state.malformed.is_none();
+        may.then_some((status, self.response.retry_after))
+    }
+
+    /// How often it was rejected before.
+    pub(super) fn rejections(&self) -> u64 {
+        self.state.record.rejections
     }
 
     pub(super) fn advance(&mut self, bytes: usize) {
         self.written += bytes;
-        if !self.on_idle {
+        if !self.on_idle && !self.retries {
             self.free_sent();
         }
     }
 
     /// Frees the request once it cannot be resent, so that a long prompt is not kept while the response is read.
     fn free_sent(&mut self) {
-        if self.written == self.wire.len() {
+        let accepted = self.response.status.is_some_and(is_success);
+        if self.written == self.wire.len() && (accepted || !self.retries) {
             self.wire = Bytes::new();
             self.written = 0;
         }
@@ -156,7 +224,6 @@ impl Exchange {
 
     /// Feeds response bytes read at `at`. Returns whether the response is over.
     pub(super) fn feed(&mut self, bytes: &[u8], at: Instant) -> bool {
-        self.free_sent();
         let since = at.saturating_duration_since(self.began);
         let Self {
             response,
@@ -185,9 +252,8 @@ impl Exchange {
         if let Err(error) = pushed {
             state.malformed.get_or_insert(error);
         }
-        if state.last && !response.done() {
-            self.deadline = self.deadline.min(at + LINGER);
-        }
+        self.lingers_until = state.end().map(|end| at + end.linger());
+        self.free_sent();
         self.state.malformed.is_some() || self.response.done()
     }
 
@@ -212,14 +278,21 @@ impl Exchange {
             }
             state.read_error();
         }
+        self.state.settle();
         let outcome = self.state.outcome(&self.response);
         self.into_record(now, outcome)
     }
 
-    /// The record of a request whose connection failed. Errors in the content of the events take precedence over the
-    /// connection's failure.
+    /// The record of a whole answer whose body does not end.
+    pub(super) fn held_open(mut self, now: Instant) -> RequestRecord {
+        self.state.record.held_open = true;
+        self.complete(now)
+    }
+
+    /// The record of a request whose connection failed. A whole answer is none the less, and errors in the content of the
+    /// events take precedence over the connection's failure.
     pub(super) fn broken(self, now: Instant, form: FailureForm, message: String) -> RequestRecord {
-        if self.state.last || self.state.error.is_some() || self.state.malformed.is_some() {
+        if self.end().is_some() || self.state.malformed.is_some() {
             return self.complete(now);
         }
         let outcome = match self.response.status {
@@ -229,6 +302,15 @@ impl Exchange {
         self.into_record(now, outcome)
     }
 
+    /// The record of a request that was waited for until [`due`](Self::due).
+    pub(super) fn given_up(self) -> RequestRecord {
+        let due = self.due();
+        if self.end().is_some() {
+            return self.held_open(due);
+        }
+        self.broken(due, FailureForm::Deadline, "not finished before its timeout".to_owned())
+    }
+
     /// The record of a request that was in flight when the load ended.
     pub(super) fn cut_off(self, now: Instant) -> RequestRecord {
         self.into_record(now, RequestOutcome::CutOff)
@@ -236,10 +318,19 @@ impl Exchange {
 
     fn into_record(self, now: Instant, outcome: RequestOutcome) -> RequestRecord {
         let since = |moment: Instant| moment.saturating_duration_since(self.began);
+        let sent = self.sent.unwrap_or(now);
+        let rejected = self.state.record.rejections > 0;
+        let first_sent = self.first_sent.filter(|_| rejected).unwrap_or(sent);
         RequestRecord {
             // A request that never got a connection was not sent; use the time when it failed.
-            sent: since(self.sent.unwrap_or(now)),
-            ended: since(now),
+            sent: since(sent),
+            waited: sent.saturating_duration_since(first_sent),
+            // What comes after a whole answer is not part of it.
+            ended: self
+                .state
+                .newest
+                .filter(|_| self.end().is_some())
+                .unwrap_or_else(|| since(now)),
             retry_after: self.response.retry_after,
             outcome,
             ..self.state.record
@@ -254,7 +345,6 @@ fn is_success(status: u16) -> bool {
 /// The record of a response that arrives as these bytes, a few at a time, on a connection that then closes. For tests
 /// of protocols.
 pub fn read_response(decoder: Box<dyn Decode>, bytes: &[u8]) -> RequestRecord {
-    let now = Instant::now();
     let job = QueuedRequest {
         at: None,
         body: Bytes::new(),
@@ -263,79 +353,153 @@ pub fn read_response(decoder: Box<dyn Decode>, bytes: &[u8]) -> RequestRecord {
         input: 0,
         output: 0,
     };
-    let mut exchange = Exchange::new(0, (now, now, now), true, &Held::default(), job);
-    let over = bytes.chunks(7).any(|part| exchange.feed(part, now));
-    if over || exchange.close() {
-        exchange.complete(now)
-    } else {
-        exchange.broken(now, FailureForm::Broken, "the connection was closed".to_owned())
+    let parts: Vec<(Duration, &[u8])> = bytes.chunks(7).map(|part| (Duration::ZERO, part)).collect();
+    read_recorded(job, &parts, Some(Duration::ZERO))
+}
+
+/// The record of a request that is sent at time 0, and of the response that arrives in these parts at these times, on a
+/// connection that closes at a time or stays open. By a clock of its own: it takes no time. For tests.
+pub fn read_recorded(job: QueuedRequest, parts: &[(Duration, &[u8])], closes: Option<Duration>) -> RequestRecord {
+    let began = Instant::now();
+    let mut exchange = Exchange::new(0, (began, began, began), true, &Held::default(), job);
+    exchange.start(began);
+    exchange.advance(exchange.unwritten().len());
+    for (at, part) in parts {
+        let at = began + *at;
+        if exchange.due() < at {
+            return exchange.given_up();
+        }
+        if exchange.feed(part, at) {
+            return exchange.complete(at);
+        }
+    }
+    match closes
+        .map(|closes| began + closes)
+        .filter(|closes| *closes <= exchange.due())
+    {
+        Some(closes) if exchange.close() => exchange.complete(closes),
+        Some(closes) => exchange.broken(closes, FailureForm::Broken, "the connection was closed".to_owned()),
+        None => exchange.given_up(),
     }
 }
 
 impl ResponseState {
     fn event(&mut self, name: &str, data: &str, at: Duration) {
+        if self.last {
+            return;
+        }
         let text_bytes = |record: &RequestRecord| record.text.as_ref().map_or(0, String::len);
         let before = text_bytes(&self.record);
         let event = self.decoder.event(name, data, self.record.text.as_mut());
         self.any_event = true;
-        let StreamEvent {
-            content,
-            tokens,
-            most_tokens,
-            finish,
-            counts,
-            last,
-        } = match event {
+        let event = match event {
             Ok(event) => event,
             Err(error) => {
+                self.newest = Some(at);
                 self.error.get_or_insert(error);
                 return;
             }
         };
-        self.last |= last;
-        self.most_tokens = self.most_tokens.saturating_add(most_tokens);
+        self.last |= event.last;
+        self.most_tokens = self.most_tokens.saturating_add(event.most_tokens);
         if self.record.text.is_some()
             && let Err(fault) = self.held.add(text_bytes(&self.record) - before)
         {
             self.malformed.get_or_insert(fault.message);
         }
-        let record = &mut self.record;
-        if content {
-            if let Some(before) = record.last_token {
-                record
-                    .itl_ms
-                    .push((at.saturating_sub(before).as_secs_f64() * 1e3) as f32);
-            }
-            record.first_token.get_or_insert(at);
-            record.last_token = Some(at);
-            record.events += 1;
-            record.tokens_seen = record
-                .tokens_seen
-                .zip(tokens)
-                .map(|(sum, more)| sum.saturating_add(more));
-            if record.events > record.output.saturating_mul(2).saturating_add(MAX_MORE) {
-                let (events, asked) = (record.events, record.output);
-                self.malformed.get_or_insert_with(|| {
-                    format!("the engine does not stop: it sent {events} events with tokens where {asked} tokens were asked for")
-                });
-            }
+        if event.content {
+            self.content(&event, at);
         }
+        // Zero means that the server does not count.
+        let counts = [event.counts.input, event.counts.output].map(|count| count.filter(|count| *count > 0));
+        if event.content || event.last || event.finish.is_some() || event.counts != Counts::default() {
+            self.newest = Some(at);
+        }
+        let [input, output] = counts;
+        let record = &mut self.record;
         for (what, before, now) in [
-            ("prompt", record.counts.input, counts.input),
-            ("output", record.counts.output, counts.output),
+            ("prompt", record.counts.input, input),
+            ("output", record.counts.output, output),
         ] {
             if let (Some(before), Some(now)) = (before, now)
-                && (now < before || (what == "prompt" && now > before && before > 0))
+                && (now < before || (what == "prompt" && now > before))
             {
                 self.malformed.get_or_insert_with(|| {
                     format!("the engine counted {before} and then {now} tokens of the same {what}")
                 });
             }
         }
-        record.counts.input = counts.input.or(record.counts.input);
-        record.counts.output = counts.output.or(record.counts.output);
-        if finish.is_some() {
-            record.finish = finish;
+        record.counts.input = input.or(record.counts.input);
+        record.counts.output = output.or(record.counts.output).or(event.counts.output);
+        record.reasoning = event.reasoning.or(record.reasoning);
+        if event.finish.is_some() {
+            record.finish = event.finish;
+        }
+    }
+
+    /// An event with text or tokens came at `at`.
+    fn content(&mut self, event: &StreamEvent, at: Duration) {
+        let record = &mut self.record;
+        match record.last_token {
+            Some(before) => record
+                .itl_ms
+                .push(((at.as_secs_f64() - before.as_secs_f64()) * 1e3) as f32),
+            None => (record.first_tokens, record.first_bytes) = (event.tokens, event.bytes),
+        }
+        record.first_token.get_or_insert(at);
+        record.last_token = Some(at);
+        record.events += 1;
+        record.text_bytes = record.text_bytes.saturating_add(event.bytes);
+        if event.visible {
+            record.first_visible.get_or_insert(at);
+            record.visible_events += 1;
+        }
+        record.tokens_seen = record
+            .tokens_seen
+            .zip(event.tokens)
+            .map(|(sum, more)| sum.saturating_add(more));
+        if record.events > record.output.saturating_mul(2).saturating_add(MAX_MORE) {
+            let (events, asked) = (record.events, record.output);
+            self.malformed.get_or_insert_with(|| {
+                format!(
+                    "the engine does not stop: it sent {events} events with tokens where {asked} tokens were asked for"
+                )
+            });
+        }
+    }
+
+    /// How much of the answer's end has come; `None` if the answer is not whole.
+    fn end(&self) -> Option<AnswerEnd> {
+        if self.last || self.error.is_some() {
+            return Some(AnswerEnd::Last);
+        }
+        match (&self.record.finish, self.record.counts.output) {
+            (Some(_), Some(_)) => Some(AnswerEnd::Usage),
+            (Some(_), None) => Some(AnswerEnd::Finish),
+            (None, _) => self.has_full_length().then_some(AnswerEnd::Length),
+        }
+    }
+
+    /// Whether as many tokens came as were asked for, by the engine's count, or else by the events.
+    fn has_full_length(&self) -> bool {
+        let record = &self.record;
+        let counted = record.counts.output.filter(|output| *output > 0);
+        let output = counted.or(record.tokens_seen).unwrap_or(record.events);
+        record.output > 0 && record.events > 0 && output >= record.output
+    }
+
+    /// Completes the record of an answer that has ended: a count of zero beside text is none, and an answer that is whole
+    /// by its length, or by its counts and the protocol's last event, has a finish reason.
+    fn settle(&mut self) {
+        let full = self.has_full_length();
+        let record = &mut self.record;
+        if record.events > 0 {
+            record.counts.output = record.counts.output.filter(|output| *output > 0);
+        }
+        if record.finish.is_none() && record.events > 0 {
+            let ended = full || (self.last && record.counts.output.is_some());
+            record.finish = ended.then(|| if full { "length" } else { "stop" }.to_owned());
+            record.no_finish = ended;
         }
     }
 
@@ -350,10 +514,14 @@ impl ResponseState {
         }
     }
 
-    /// The reason why the reported token counts cannot be true; `None` if they can.
+    /// The reason why the reported token counts cannot be true; `None` if they can. Thoughts need not be sent, if the
+    /// engine says how many there were.
     fn impossible_count(&self) -> Option<String> {
         let Counts { input, output } = self.record.counts;
-        if let Some(output) = output.filter(|output| *output > self.most_tokens.saturating_mul(2)) {
+        let thoughts = self.record.reasoning.unwrap_or_default();
+        let thoughts = thoughts.min(self.record.output.saturating_mul(2).saturating_add(MAX_MORE));
+        let possible = self.most_tokens.saturating_mul(2).saturating_add(thoughts);
+        if let Some(output) = output.filter(|output| *output > possible) {
             let most = self.most_tokens;
             return Some(format!(
                 "the engine counted {output} tokens of output, and sent what can be {most} at most"
@@ -397,7 +565,7 @@ impl ResponseState {
                 FailureForm::InStream,
                 format!("the engine ended the request: `{finish}`"),
             ),
-            _ if self.record.events == 0 => failed(
+            _ if self.record.events == 0 && !self.record.is_all_hidden() => failed(
                 FailureForm::EndedEarly,
                 "the stream ended without text or tokens".to_owned(),
             ),

@@ -10,7 +10,7 @@ mod exchange;
 mod http1;
 mod threads;
 
-pub use exchange::read_response;
+pub use exchange::{read_recorded, read_response};
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -73,6 +73,18 @@ pub trait RequestSource: Send + Sync {
     /// record. Called on the thread that reads responses, so it must be fast.
     fn issued(&self, _index: u64, _at: Duration) -> Control {
         Control::Continue
+    }
+
+    /// A request was rejected with this status (429 or 503), after `before` other times, and the server asked for this
+    /// delay. Returns how long to wait before it is sent again; `None` if it has failed. Called on the thread that reads
+    /// responses, so it must be fast.
+    fn rejected(&self, _status: u16, _before: u64, _retry_after: Option<Duration>) -> Option<Duration> {
+        None
+    }
+
+    /// Whether rejected requests may be sent again. Their bodies are kept until they are accepted.
+    fn retries(&self) -> bool {
+        false
     }
 
     /// A response had its first event with text or tokens. Called on the thread that reads responses, so it must be

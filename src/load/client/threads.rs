@@ -225,12 +225,12 @@ async fn answered(
         io::ErrorKind::ConnectionRefused => (FailureForm::Unreachable, error.to_string()),
         _ => (FailureForm::Broken, error.to_string()),
     };
-    let response = tokio::time::timeout_at(exchange.deadline.into(), world.send(request)).await;
+    let response = tokio::time::timeout_at(exchange.due().into(), world.send(request)).await;
     let (head, mut body) = response.map_err(|_| late(timeout))?.map_err(failed)?.into_parts();
     let head = format!("HTTP/1.1 {}\r\nconnection: close\r\n\r\n", head.status);
     exchange.feed(head.as_bytes(), Instant::now().into_std());
     loop {
-        let part = tokio::time::timeout_at(exchange.deadline.into(), body.next()).await;
+        let part = tokio::time::timeout_at(exchange.due().into(), body.next()).await;
         let Some(bytes) = part.map_err(|_| late(timeout))? else {
             break;
         };

@@ -565,8 +565,8 @@ mod warnings_tests {
             },
             text: None,
             finish: None,
-            retry_after: None,
             outcome,
+            ..RequestRecord::default()
         }
     }
 

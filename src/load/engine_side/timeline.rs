@@ -245,8 +245,8 @@ mod tests {
             },
             text: None,
             finish: None,
-            retry_after: None,
             outcome,
+            ..RequestRecord::default()
         }
     }
 

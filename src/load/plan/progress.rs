@@ -459,8 +459,8 @@ mod precision_tests {
             },
             text: None,
             finish: None,
-            retry_after: None,
             outcome: RequestOutcome::Completed,
+            ..RequestRecord::default()
         }
     }
 

@@ -11,7 +11,7 @@ use super::{LoadStats, Summary};
 pub struct Latencies {
     /// Time to first token.
     pub ttft_ms: Summary,
-    /// Time per output token after the first.
+    /// Time per output token that came after the first event.
     pub tpot_ms: Summary,
     /// Inter-token latency: times between events with text or tokens, over all requests. An event with several tokens
     /// counts once.
@@ -58,6 +58,13 @@ impl ResponseTimes {
             e2el_ms: single(completed, wave, |request| request.record.e2el_ms(due(request))),
         }
     }
+}
+
+/// Time to the first text that a user sees, from completed requests in sending order.
+pub(super) fn first_visible(completed: &[Evaluated<'_>], wave: usize) -> Summary {
+    single(completed, wave, |request| {
+        request.record.first_visible_ms(request.record.sent)
+    })
 }
 
 fn single(completed: &[Evaluated<'_>], wave: usize, metric: impl Fn(&EvaluatedRequest<'_>) -> Option<f64>) -> Summary {

@@ -2,8 +2,8 @@
 //! of all requests. Pure.
 //!
 //! vLLM's bench counts every request as a success if its stream had a first event, however few tokens followed. Here a
-//! request is completed only if its stream ended properly with the requested token counts. A shorter answer costs less
-//! work than the requested one and would make the engine look fast, so it counts as a failure (`short`).
+//! request is completed only if its stream ended properly. An answer with fewer tokens than requested costs less work;
+//! it counts with the tokens that it has, and a warning says how many are short.
 //!
 //! Latencies are in milliseconds, as defined by vLLM's bench (`vllm/benchmarks/serve.py` and
 //! `lib/endpoint_request_func.py`, 0.33.0). Service time starts when the request was sent; vLLM's bench reports this.
@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Settings;
+use crate::fmt::Count;
 use crate::load::{Counts, RequestOutcome, RequestRecord};
 use crate::prompt::is_near;
 use crate::warning::Warning;
@@ -32,7 +33,7 @@ pub struct EvaluatedRequest<'a> {
     /// Prompt tokens: the engine's count, otherwise the requested number.
     pub input: u64,
     /// Output tokens: the engine's count, otherwise the tokenizer's, otherwise the sum stated by events, otherwise the
-    /// requested number if the text ended at its length.
+    /// requested number if the text ended at its length, otherwise the number of events.
     pub output: Option<u64>,
 }
 
@@ -58,11 +59,12 @@ impl<'a> EvaluatedRequest<'a> {
         let tokenized = settings.tokenized.get(&record.index).copied();
         let reported = record.tokens_seen.filter(|_| record.events > 0);
         let full = record.ended_at_length().then_some(record.output);
-        let output = record.counts.output.or(tokenized).or(reported).or(full);
+        let events = Some(record.events).filter(|events| *events > 0);
+        let output = record.counts.output.or(tokenized).or(reported).or(full).or(events);
         let result = match &record.outcome {
             RequestOutcome::CutOff => RequestResult::CutOff,
             RequestOutcome::Failed(failure) => RequestResult::Failed(failure.form.to_string(), failure.message.clone()),
-            RequestOutcome::Completed => match validate(record, output, settings) {
+            RequestOutcome::Completed => match validate(record, settings) {
                 Some((form, message)) => RequestResult::Failed(form.to_owned(), message),
                 None => RequestResult::Completed,
             },
@@ -80,6 +82,21 @@ impl<'a> EvaluatedRequest<'a> {
         self.result == RequestResult::Completed
     }
 
+    /// Whether its answer has fewer tokens than requested.
+    pub(super) fn is_short(&self, settings: &Settings) -> bool {
+        let asked = self.record.output;
+        settings.exact
+            && self
+                .output
+                .is_some_and(|output| output.saturating_add(settings.tolerance) < asked)
+    }
+
+    /// How often the server rejected it.
+    pub(super) fn rejections(&self) -> u64 {
+        let failed = self.record.failure().and_then(|failure| failure.form.status());
+        self.record.rejections + u64::from(matches!(failed, Some(429 | 503)))
+    }
+
     /// Why it did not complete; empty if it did.
     pub fn error(&self) -> String {
         match &self.result {
@@ -91,7 +108,7 @@ impl<'a> EvaluatedRequest<'a> {
 }
 
 /// The defect of a response whose stream ended properly: the kind of failure and its message.
-fn validate(record: &RequestRecord, output: Option<u64>, settings: &Settings) -> Option<(&'static str, String)> {
+fn validate(record: &RequestRecord, settings: &Settings) -> Option<(&'static str, String)> {
     let input = record.counts.input.filter(|_| settings.exact);
     if let Some(input) = input.filter(|input| !is_near(*input, record.input)) {
         let message = format!("the engine counted {input} tokens of input, not {}", record.input);
@@ -100,17 +117,7 @@ fn validate(record: &RequestRecord, output: Option<u64>, settings: &Settings) ->
     if let Some(finish @ ("abort" | "error" | "cancelled")) = record.finish.as_deref() {
         return Some(("aborted", format!("the engine ended the answer with `{finish}`")));
     }
-    let Some(output) = output else {
-        return Some(("no_counts", "the number of generated tokens is unknown".to_owned()));
-    };
-    if settings.exact && output < record.output {
-        let finish = record.finish.as_deref().unwrap_or_default();
-        return Some((
-            "short",
-            format!("{output} of {} tokens, then `{finish}`", record.output),
-        ));
-    }
-    if record.first_token.is_none() {
+    if record.first_token.is_none() && !record.is_all_hidden() {
         let message = "the stream ended without an event that carried text or tokens";
         return Some(("ended_early", message.to_owned()));
     }
@@ -130,7 +137,7 @@ pub struct Failures {
 }
 
 /// Counts failures by kind: `status_429`, `in_stream`, `broken`, `unreachable`, `deadline`, `ended_early`, `malformed`;
-/// and for complete streams with a wrong answer `short`, `input_count`, `no_counts`, `aborted`.
+/// and for complete streams with a wrong answer `input_count`, `aborted`.
 pub(super) fn by_form(issued: &[Evaluated<'_>]) -> BTreeMap<String, Failures> {
     let mut forms: BTreeMap<String, Failures> = BTreeMap::new();
     for request in issued {
@@ -157,6 +164,9 @@ pub struct Tokens {
     pub tokenizer: Option<u64>,
     /// Counts from the streams' events.
     pub events: EventTokens,
+    /// Generated tokens that no user sees: thoughts and the arguments of tool calls. `None` if nothing says how many.
+    #[serde(default)]
+    pub hidden: Option<u64>,
     /// Differences from the engine's count.
     pub disagreement: Disagreement,
 }
@@ -184,7 +194,10 @@ impl Tokens {
     pub(super) fn new(completed: &[Evaluated<'_>], settings: &Settings) -> Self {
         let tokenized = |request: &EvaluatedRequest<'_>| settings.tokenized.get(&request.record.index).copied();
         let reported = |request: &EvaluatedRequest<'_>| request.record.tokens_seen;
-        let events = |request: &EvaluatedRequest<'_>| Some(request.record.events);
+        let events = |request: &EvaluatedRequest<'_>| {
+            let unstreamed = request.record.unstreamed();
+            Some(request.record.events + unstreamed.min(request.output.unwrap_or_default()))
+        };
         let tokens = sum(completed, reported);
         Self {
             engine: Counts {
@@ -196,6 +209,7 @@ impl Tokens {
                 count: completed.iter().map(|request| request.record.events).sum(),
                 tokens,
             },
+            hidden: sum(completed, hidden),
             disagreement: Disagreement {
                 tokenizer: difference(completed, tokenized),
                 events: match tokens {
@@ -249,7 +263,7 @@ impl Tokens {
                 None => Warning::new(
                     "several_tokens_an_event",
                     format!(
-                        "{} events carried {engine} tokens: `itl_ms` is the gap between events, which is not the gap between tokens; `tpot_ms` is",
+                        "{} events carried {engine} tokens: `itl_ms` is the gap between events, which is not the gap between tokens",
                         self.events.count
                     ),
                 ),
@@ -258,6 +272,81 @@ impl Tokens {
         }
         warnings
     }
+}
+
+/// Output tokens of a request that no user sees: as the engine states, or else those of the events without such text if
+/// each event carries one.
+fn hidden(request: &EvaluatedRequest<'_>) -> Option<u64> {
+    let record = request.record;
+    let unseen = record.events.saturating_sub(record.visible_events);
+    let one_each = unseen == 0 || request.output == Some(record.events);
+    record.reasoning.or(one_each.then_some(unseen))
+}
+
+/// Warnings about how the completed requests ended, and about what they hide.
+pub(super) fn warnings(completed: &[Evaluated<'_>], settings: &Settings) -> Vec<Warning> {
+    let all = completed.len();
+    let count =
+        |which: &dyn Fn(&RequestRecord) -> bool| completed.iter().filter(|request| which(request.record)).count();
+    let mut warnings = Vec::new();
+    let mut add = |code: &'static str, number: usize, message: String| {
+        if number > 0 {
+            warnings.push(Warning::new(code, message).sized(number as f64));
+        }
+    };
+    let short: Vec<Evaluated<'_>> = completed
+        .iter()
+        .copied()
+        .filter(|request| request.is_short(settings))
+        .collect();
+    let lengths: Vec<u64> = short.iter().filter_map(|request| request.output).collect();
+    let asked = short
+        .iter()
+        .map(|request| request.record.output)
+        .max()
+        .unwrap_or_default();
+    let ended = match (lengths.iter().min(), lengths.iter().max()) {
+        (Some(least), Some(most)) if least == most => format!("after {most} tokens"),
+        (Some(least), Some(most)) => format!("after {least} to {most} tokens"),
+        _ => String::new(),
+    };
+    add(
+        "short_answers",
+        short.len(),
+        format!(
+            "{} of {} ended {ended}, and up to {asked} were asked for: throughput and latency are of the tokens that came; `output_tolerance`              admits shorter answers",
+            short.len(),
+            Count(all, "answer")
+        ),
+    );
+    let unfinished = count(&|record| record.no_finish);
+    add(
+        "no_finish_reason",
+        unfinished,
+        format!(
+            "the server gave no finish reason in {unfinished} of {}: they count as complete by their length or their counts",
+            Count(all, "answer")
+        ),
+    );
+    let held = count(&|record| record.held_open);
+    add(
+        "held_open",
+        held,
+        format!(
+            "the server held the stream open after {held} of {}: they ended at their last event, and the client closed the connection",
+            Count(all, "answer")
+        ),
+    );
+    let unstreamed: u64 = completed.iter().map(|request| request.record.unstreamed()).sum();
+    let output: u64 = completed.iter().filter_map(|request| request.output).sum();
+    add(
+        "hidden_tokens",
+        usize::try_from(unstreamed).unwrap_or(usize::MAX),
+        format!(
+            "{unstreamed} of {output} output tokens are thoughts that were not sent: `ttft_ms` is the time to the first token that was, and              `tpot_ms` is of the tokens after it"
+        ),
+    );
+    warnings
 }
 
 /// The sum over all requests; `None` if any has no count.

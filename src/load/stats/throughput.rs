@@ -108,6 +108,7 @@ pub(in crate::load) fn concurrency_steps(spans: impl Iterator<Item = (Duration, 
 /// concurrency.
 fn work_within(window: Window, all: &[EvaluatedRequest<'_>]) -> (Rates, f64) {
     let (mut requests, mut input, mut output, mut busy) = (0.0, 0.0, 0.0, 0.0);
+    let typical = typical_tokens_per_event(all);
     for request in all {
         let record = request.record;
         let share = window.share(record.sent, record.ended);
@@ -122,19 +123,36 @@ fn work_within(window: Window, all: &[EvaluatedRequest<'_>]) -> (Rates, f64) {
             input += request.input as f64 * window.share(record.sent, first);
         }
         let events = record.token_times().filter(|time| window.contains(*time)).count();
-        output += tokens_per_event(request) * events as f64;
+        output += tokens_per_event(request, typical) * events as f64;
     }
     let seconds = window.seconds();
     (Rates::new(requests, input, output, seconds), busy / seconds)
 }
 
-/// Mean number of tokens per event of this response; 1 if unknown.
-fn tokens_per_event(request: &EvaluatedRequest<'_>) -> f64 {
+/// Mean number of tokens per event of this response; `typical` if unknown.
+fn tokens_per_event(request: &EvaluatedRequest<'_>, typical: f64) -> f64 {
     let events = request.record.itl_ms.len() + 1;
-    match request.output {
+    let record = request.record;
+    let counted = record
+        .counts
+        .output
+        .or(record.tokens_seen.filter(|_| record.events > 0));
+    match request.output.filter(|_| request.completed()).or(counted) {
         // A cut-off response has no total count, and its events may report 0 tokens.
         Some(output) if output > 0 => output as f64 / events as f64,
-        _ => 1.0,
+        _ => typical,
+    }
+}
+
+/// Mean number of tokens per event of the completed responses; 1 if unknown.
+fn typical_tokens_per_event(all: &[EvaluatedRequest<'_>]) -> f64 {
+    let completed = || all.iter().filter(|request| request.completed());
+    let tokens: u64 = completed().filter_map(|request| request.output).sum();
+    let events: u64 = completed().map(|request| request.record.events).sum();
+    if tokens > 0 && events > 0 {
+        tokens as f64 / events as f64
+    } else {
+        1.0
     }
 }
 
@@ -144,7 +162,7 @@ pub(super) fn peak_tokens_per_second(completed: &[Evaluated<'_>]) -> Option<f64>
     let begun = completed.iter().map(|request| request.record.sent).min()?;
     let mut seconds: Vec<f64> = Vec::new();
     for request in completed {
-        let tokens = tokens_per_event(request);
+        let tokens = tokens_per_event(request, 1.0);
         for time in request.record.token_times() {
             let second = usize::try_from(time.saturating_sub(begun).as_secs()).ok()?;
             if seconds.len() <= second {

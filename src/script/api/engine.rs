@@ -612,19 +612,27 @@ pub mod methods {
     /// `repeats` (1): number of repetitions, each with the next seed. `seed` (default: the run's). `timeout` (seconds
     /// per request). `stall` (20: seconds after which the load is given up if nothing runs and everything waits, by the
     /// engine's metrics). `slo: #{ ttft_ms, tpot_ms, e2el_ms, itl_ms }`. `price_per_hour` (of all devices together).
-    /// `metrics_hz` (10).
+    /// `metrics_hz` (10). `output_tolerance` (the engine's: tokens that may be missing from an answer without a warning).
     ///
-    /// The answer has, for the measured part: `issued` = `completed` + `failed` + `cut_off`; `duration`,
-    /// `request_throughput`, `input_throughput`, `output_throughput`, `total_token_throughput` (per second); `ttft_ms`,
+    /// In a closed loop, a request that the server rejects (429 or 503) is sent again, after the time that the server asks
+    /// for or else after a growing one; its latencies count from the attempt that was accepted. After 60 seconds without
+    /// an accepted request the load is given up. In an open loop, it has failed.
+    ///
+    /// The answer has, for the measured part: `issued` = `completed` + `failed` + `cut_off`; `short` (completed with fewer
+    /// tokens than requested), `rejected` (times), `waited` (seconds in all, after rejections); `duration`,
+    /// `request_throughput`, `input_throughput`, `output_throughput`, `total_token_throughput` (per second; of the steady
+    /// part, if the end of `duration` cut requests off); `ttft_ms`,
     /// `tpot_ms`, `itl_ms`, `e2el_ms`, measured from the time when requests were sent, each a map of `mean`, `median`,
     /// `std`, `p90`, `p95`, `p99`, `p99_9`, `ci` (95 % intervals, `()` where the sample is too small) and `thin` (by
     /// percentile: true if the sample is too small; draw no conclusions from such a percentile; `levels::row` returns all
-    /// of this as a flat map); `response` (the same, measured from the time when requests were due), `adjusted` (failed
+    /// of this as a flat map); `first_visible_ms` (from sending to the first text that a user sees, after thoughts),
+    /// `unmeasured` (the latencies that cannot be measured here, each with the reason: where all text comes at once, or
+    /// where it is not known how many tokens an event carried); `response` (the same, measured from the time when requests were due), `adjusted` (failed
     /// requests count as infinite), `steady`, `goodput`, `tokens`, `client`, `failures` (by form); what was observed
     /// during the load: `kv_usage`, `running`, `waiting`, `in_flight`, `preemptions`, `prefix_hits`, `memory`, `power`,
     /// `energy_wh`, `cost`, `counted`, `timeline`; and `stopped` (`"requests"`, `"duration"`, `"precision"`,
-    /// `"arrivals"`, `"died"`, or `"given_up"`: the engine stalled, nothing listened, or 10,000 requests in a row
-    /// failed), `seed`, `number` (of the load in the run), `records` (its file in the run's folder: a line per
+    /// `"arrivals"`, `"died"`, or `"given_up"`: the engine stalled, nothing listened, every request was rejected for 60
+    /// seconds, or 10,000 in a row failed), `seed`, `number` (of the load in the run), `records` (its file in the run's folder: a line per
     /// request), `warmup` (its counts), `precision` (`#{ metric, statistic, within, reached, width }`), `repeats`
     /// (`#{ runs, each }`: with several, the rest of the answer combines all of them), `died`
     /// (`#{ verdict, cause, message, log, exit_code, oom_killed }` if the engine died: the answer covers the time until

@@ -82,20 +82,54 @@ fn streams_that_end_without_a_word_are_failures() {
 }
 
 #[test]
-fn requests_that_are_turned_away_are_failures() {
+fn requests_that_are_turned_away_are_sent_again_until_they_are_let_in() {
     for engine in ENGINES {
-        let (form, said) = match engine {
-            "ollama" => ("status_503", "server busy"),
-            _ => ("status_429", "Model is overloaded"),
-        };
-        check(engine, &misled(engine, "refuse_429: 99"), form, said);
+        let load = misled(engine, "refuse_429: 99");
+        let answer = &load.answer;
+        assert_eq!(load.counts(), [20, 20, 0, 0], "{engine}: {answer}");
+        let rejected = answer["rejected"].as_u64().unwrap();
+        let waited = answer["waited"].as_f64().unwrap();
+        assert!(rejected >= 5 && waited > 0.1, "{engine}: {answer}");
+        let late = load.measured().filter(|record| record["rejections"].as_u64() > Some(0));
+        assert!(
+            late.count() > 0 && load.outcome.stderr.contains("the server rejected"),
+            "{engine}"
+        );
     }
 }
 
 #[test]
-fn answers_shorter_than_asked_for_are_failures() {
+fn requests_that_are_turned_away_in_an_open_loop_have_failed() {
+    let text = "import \"std/engines\" as engines;
+        let engine = engines::describe(\"vllm\", #{
+            runtime: \"sim\", sim: #{ time_scale: 0.0, misbehave: #{ after: 5, every: 3, refuse_429: 99 } },
+        });
+        engine.load(#{ rate: 200, requests: 20, input: 32, output: 8 })";
+    let load = finished(Profiler::new().file("main.rhai", text), &[]);
+    check("vllm", &load, "status_429", "Model is overloaded");
+    assert_eq!(load.answer["rejected"], json!(5), "{}", load.answer);
+}
+
+#[test]
+fn answers_shorter_than_asked_for_count_as_they_came() {
     for engine in ENGINES {
-        check(engine, &misled(engine, "end_early: 3"), "short", "3 of 8 tokens");
+        let load = misled(engine, "end_early: 3");
+        let answer = &load.answer;
+        assert_eq!(
+            (load.counts(), &answer["short"]),
+            ([20, 20, 0, 0], &json!(5)),
+            "{engine}: {answer}"
+        );
+        assert_eq!(
+            answer["tokens"]["engine"]["output"],
+            json!(15 * 8 + 5 * 3),
+            "{engine}: {answer}"
+        );
+        assert!(
+            load.outcome.stderr.contains("5 of 20 answers ended after 3 tokens"),
+            "{engine}: {}",
+            load.outcome.stderr
+        );
     }
 }
 

@@ -34,8 +34,8 @@ pub(super) fn record(index: u64, sent_ms: u64) -> RequestRecord {
         },
         text: None,
         finish: Some("length".to_owned()),
-        retry_after: None,
         outcome: RequestOutcome::Completed,
+        ..RequestRecord::default()
     }
 }
 
@@ -94,8 +94,8 @@ fn any_record() -> impl Strategy<Value = RequestRecord> {
             },
             text: None,
             finish: Some("length".to_owned()),
-            retry_after: None,
             outcome,
+            ..RequestRecord::default()
         }
     })
 }

@@ -483,8 +483,8 @@ mod tests {
             },
             text: Some("\"gaps_ms\":[1]\n".into()),
             finish: None,
-            retry_after: None,
             outcome,
+            ..RequestRecord::default()
         };
         record.to_line(1).unwrap() + "\n"
     }
