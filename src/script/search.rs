@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::boundary::BoundaryHandle;
 use super::{Caught, Host, from_script, to_script};
 use crate::boundary::{Class, Moves, Point, Verdict};
-use crate::cost::{Costs, Spent, usual_probes_left};
+use crate::cost::{Costs, Spent, Usual};
 use crate::fault::{Fault, Result};
 use crate::run::PointAnswer;
 
@@ -275,7 +275,7 @@ impl Search {
 
     fn note_progress(&mut self, host: &Host) -> Result<()> {
         let left = self.probes_left()?;
-        let seconds_left = left.and_then(|left| self.costs.seconds_left(left));
+        let seconds_left = left.and_then(|left| self.costs.seconds_left(left, self.usual().failing));
         let probes = self.costs.total.probes.max(0).cast_unsigned();
         let expected = left.map(|left| probes + left.max(0).cast_unsigned());
         self.map.note_progress(host, probes, expected, seconds_left)
@@ -289,9 +289,9 @@ impl Search {
         let (probes, confirm) = (self.costs.total.probes, self.int_option("confirm")?);
         let map = self.map.lock();
         if self.verifies()? {
-            let axes = map.lattice().axes().iter().filter(|axis| map.varies(axis.name()));
+            drop(map);
             let budget = self.option("max_probes")?.as_int().unwrap_or(i64::MAX);
-            return Ok(Some(usual_probes_left(axes.count(), probes).min(budget - probes)));
+            return Ok(Some(self.usual().left(probes).min(budget - probes)));
         }
         let Some(expected) = map.expected(probes.max(0).cast_unsigned(), self.coverage()?)? else {
             return Ok(None);
@@ -309,6 +309,12 @@ impl Search {
         let mut sorted = Vec::from(self.estimates.clone());
         sorted.sort_unstable();
         Ok(Some((sorted[sorted.len() / 2] - probes).max(1) + confirm))
+    }
+
+    fn usual(&self) -> Usual {
+        let map = self.map.lock();
+        let axes = map.lattice().axes().iter().filter(|axis| map.varies(axis.name()));
+        Usual::over(axes.count())
     }
 
     /// Whether the search ends once a limit is verified, rather than when most is proven.

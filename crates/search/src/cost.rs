@@ -148,33 +148,54 @@ impl Costs {
         self.seconds_of(point) + (1.0 - chance) * deadly * self.start_seconds()
     }
 
-    /// Estimated seconds for `probes` more probes, of which nearly half fail; `None` before the first probe.
+    /// Estimated seconds for `probes` more probes, of which this share fails; `None` before the first probe.
     #[must_use]
-    pub fn seconds_left(&self, probes: i64) -> Option<f64> {
+    pub fn seconds_left(&self, probes: i64, failing: f64) -> Option<f64> {
         if self.total.probes == 0 {
             return None;
         }
         let requests = self.total.seconds - self.total.starts as f64 * self.start_seconds();
-        // Until failures were seen, they count as killing the engine; the last one may have.
-        let deadly = (self.deaths + 1) as f64 / (self.failures + 1) as f64;
-        let starts = FAILING * probes.max(0) as f64 + if self.failed { 1.0 } else { 0.0 };
+        // What the last failure did shows only with the next probe. Until one showed, failures count as deadly.
+        let known = self.failures - i64::from(self.failed);
+        let deadly = if known == 0 {
+            1.0
+        } else {
+            self.deaths as f64 / known as f64
+        };
+        let starts = failing * probes.max(0) as f64 + if self.failed { 1.0 } else { 0.0 };
         let seconds = requests / self.total.probes as f64;
         Some(probes.max(0) as f64 * seconds + starts * deadly * self.start_seconds())
     }
 }
 
-/// The share of the probes of a search that fail.
-const FAILING: f64 = 0.45;
+/// A search that verifies a limit, as it usually is: medians on limits of engines' mechanisms (`benches/foreign.rhai`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Usual {
+    /// Probes in all.
+    pub probes: i64,
+    /// The least number of probes that is expected to be left.
+    pub least: i64,
+    /// The share of the probes left that fail.
+    pub failing: f64,
+}
 
-/// The probes that a search takes to verify a limit, and the least number of them that is usually left, by the number of
-/// searched axes: the medians on limits of engines' mechanisms (`benches/foreign.rhai`).
-const USUAL: [(i64, i64); 3] = [(11, 4), (25, 3), (48, 12)];
+impl Usual {
+    /// The usual search over one, two, or three and more axes.
+    #[must_use]
+    pub fn over(axes: usize) -> Self {
+        let (probes, least, failing) = match axes {
+            0 | 1 => (11, 4, 0.35),
+            2 => (25, 4, 0.4),
+            _ => (46, 12, 0.55),
+        };
+        Self { probes, least, failing }
+    }
 
-/// How many probes are usually left of a search over so many axes that is to verify a limit, after `probes` of them.
-#[must_use]
-pub fn usual_probes_left(axes: usize, probes: i64) -> i64 {
-    let (all, least) = USUAL[axes.clamp(1, USUAL.len()) - 1];
-    (all - probes).max(least)
+    /// How many probes are usually left after so many.
+    #[must_use]
+    pub fn left(self, probes: i64) -> i64 {
+        (self.probes - probes).max(self.least)
+    }
 }
 
 #[cfg(test)]
@@ -208,9 +229,9 @@ mod tests {
             "half of the probes kill the engine"
         );
         assert_eq!(
-            costs.seconds_left(3),
-            Some(87.0),
-            "45 % of them fail, and each failure costs a start"
+            costs.seconds_left(4, 0.5),
+            Some(128.0),
+            "half of them fail, and each failure costs a start"
         );
     }
 
