@@ -21,6 +21,7 @@ const TOGETHER: [&[&str]; 10] = [
         "compare",
         "compare::import",
         "compare::import::llm_sizer",
+        "compare::import::statistics",
         "compare::import::tensorrt_graphs",
         "compare::import::tgi_profiler",
         "compare::import::vllm_bench",
