@@ -8,6 +8,7 @@
 mod hub;
 mod model_files;
 mod prompts;
+mod python_json;
 mod template;
 mod text;
 

@@ -11,7 +11,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 
 use super::hub::{Hub, ModelId};
-use super::{CHAT_TEMPLATE, CONFIG, TOKENIZER, TOKENIZER_CONFIG};
+use super::{CHAT_TEMPLATE, CONFIG, TOKENIZER, TOKENIZER_CONFIG, python_json};
 use crate::fault::{Fault, Result};
 use crate::file;
 use crate::memory::{Headers, ModelFiles};
@@ -20,6 +20,8 @@ use crate::memory::{Headers, ModelFiles};
 const INDEX: &str = "model.safetensors.index.json";
 /// The weight file of a model that has only one.
 const SINGLE: &str = "model.safetensors";
+/// Says how NVIDIA's Model Optimizer quantized the weights.
+const OPTIMIZER: &str = "hf_quant_config.json";
 
 /// Reads a model's shape. `name` is a folder with `config.json`, that file itself, or a Hugging Face model id, which is
 /// looked up in the cache and then on the hub. Only the headers of weight files are read.
@@ -77,7 +79,7 @@ const MAX_JSON: u64 = 64 << 20;
 
 fn json(path: &Path) -> Result<Value> {
     let bytes = file::read(path, MAX_JSON)?;
-    serde_json::from_slice(&bytes).map_err(|error| Fault::usage(format!("`{}` is not JSON: {error}", path.display())))
+    python_json::parse(&bytes).map_err(|error| Fault::usage(format!("`{}` is not JSON: {error}", path.display())))
 }
 
 /// Adds the header of a weight file.
@@ -104,6 +106,10 @@ fn read_folder(folder: &Path) -> Result<ModelFiles> {
         config: json(&config)?,
         ..ModelFiles::default()
     };
+    let optimizer = folder.join(OPTIMIZER);
+    if optimizer.is_file() {
+        model_info.quantization = Some(json(&optimizer)?);
+    }
     let index = folder.join(INDEX);
     if index.is_file() {
         let index = Index::read(&json(&index)?)?;
@@ -219,6 +225,10 @@ async fn read_remote(model: &ModelId, hub: &Hub) -> Result<ModelFiles> {
         config: json(&hub.file(model, CONFIG).await?)?,
         ..ModelFiles::default()
     };
+    if model_info.config.get("quantization_config").is_none() {
+        let optimizer = hub.optional(model, OPTIMIZER).await?;
+        model_info.quantization = optimizer.map(|path| json(&path)).transpose()?;
+    }
     let files: Vec<String> = match hub.optional(model, INDEX).await? {
         None => vec![SINGLE.to_owned()],
         Some(path) => {

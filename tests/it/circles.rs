@@ -11,7 +11,7 @@ use regex::Regex;
 use super::modules::sources;
 
 /// Files that import one another.
-const TOGETHER: [&[&str]; 11] = [
+const TOGETHER: [&[&str]; 10] = [
     // Help, manual and completion show the tree of commands, which has the commands; a fleet goes on as a run.
     &["cli", "cli::add", "cli::doc", "cli::fleet", "cli::run", "cli::test"],
     // A flag of another tool is explained where a flag is unknown, by the flags that a script declares.
@@ -21,6 +21,7 @@ const TOGETHER: [&[&str]; 11] = [
         "compare",
         "compare::import",
         "compare::import::llm_sizer",
+        "compare::import::statistics",
         "compare::import::tensorrt_graphs",
         "compare::import::tgi_profiler",
         "compare::import::vllm_bench",
@@ -45,8 +46,6 @@ const TOGETHER: [&[&str]; 11] = [
     // The parent has the question and the whole answer, the child the parts.
     &["memory::compare", "memory::compare::explain"],
     &["memory::estimate", "memory::estimate::components"],
-    // The parent has the shape, the children read it from a configuration or from headers.
-    &["memory::shape", "memory::shape::headers", "memory::shape::parts"],
     // The specification of a prompt, and the text that is written by it.
     &["prompt::prompts", "prompt::text"],
     // A script calls functions of the API, these load adapters and check scripts, and both are run by an interpreter with the API.

@@ -285,3 +285,48 @@ fn a_family_that_is_not_known_is_told_by_its_headers() {
         .code(2)
         .stderr("how ranks share its tensors");
 }
+
+/// Folders whose figures were once wrong or refused (`tests/data/shapes/folders`): bytes per token, GiB of weights, parameters.
+#[test]
+fn folders_of_many_kinds_are_right() {
+    const GIB: f64 = 1_073_741_824.0;
+    for (name, kv, weights, parameters) in [
+        ("awq-unknown-family", 128, None, None),
+        ("vision-tower-counted", 128, None, None),
+        ("mtp-counted", 128, None, None),
+        ("nemotron-h-headers", 128, None, None),
+        ("qwen2.5-vl-flat", 57_344, None, None),
+        ("gemma3-sparse-config", 507_904, None, None),
+        ("infinity-in-config", 131_072, Some(14.96), None),
+        ("zero-shared-experts", 253_952, None, Some(480.15e9)),
+        ("hf-quant-config", 65_536, Some(5.61), None),
+        ("modules-not-converted", 131_072, Some(9.71), None),
+    ] {
+        let folder = format!("{}/tests/data/shapes/folders/{name}", env!("CARGO_MANIFEST_DIR"));
+        let found = only(estimate(Path::new(&folder), &["--json"]));
+        assert_eq!(found["kv_bytes_per_token"], kv, "{name}");
+        let near = |of: &str, unit: f64, wanted: Option<f64>| {
+            let is = found[of].as_f64().unwrap() / unit;
+            assert!(
+                wanted.is_none_or(|wanted| (is / wanted - 1.0).abs() < 0.001),
+                "{name}: {of} is {is}, not {wanted:?}"
+            );
+        };
+        near("weight_bytes", GIB, weights);
+        near("parameters", 1.0, parameters);
+    }
+}
+
+#[test]
+fn a_vision_tower_without_headers_is_named() {
+    let folder = format!(
+        "{}/tests/data/shapes/folders/qwen2.5-vl-flat",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let found = only(estimate(Path::new(&folder), &["--json"]));
+    assert!(
+        found["notes"][0].as_str().unwrap().contains("`vision_config`"),
+        "{}",
+        found["notes"]
+    );
+}

@@ -369,3 +369,118 @@ fn hostile_files_end_in_a_message() {
     let long = format!(r#"{{"request_throughput": 1.5, "duration": 1, "itls": [[{list}1]]}}"#);
     let _ = show(long).success().stdout("1.500 requests/s");
 }
+
+#[test]
+fn results_that_were_appended_to_one_file_are_runs() {
+    let shown = shown("vllm-bench-appended.jsonl");
+    assert_eq!(
+        (shown["cases"].as_array().unwrap().len(), &shown["format"]),
+        (2, &json!("vllm bench"))
+    );
+    let text = std::fs::read_to_string(fixture("vllm-bench-appended.jsonl")).unwrap();
+    let first = text.lines().next().unwrap();
+    let same = show(format!("{first}\n{first}\n")).success();
+    same.stdout("#2");
+    show(format!("{first}\n{}", &first[..100]))
+        .code(2)
+        .stderr("not whole JSON");
+}
+
+#[test]
+fn names_of_sglang_and_of_older_versions_are_known() {
+    let sglang = shown("sglang-bench.jsonl");
+    assert_eq!(sglang["format"], "SGLang bench_serving");
+    assert_figures(
+        &sglang,
+        0,
+        &[
+            ("total_token_throughput", 5485.7),
+            ("input_throughput", 4876.2),
+            ("mean_e2el_ms", 2900.0),
+            ("mean_concurrency", 13.8),
+        ],
+    );
+    assert_noted(&sglang, "version 0.5.23");
+    let older = shown("vllm-bench-older.json");
+    assert_eq!(figure(&older, 0, "request_goodput"), 3.2);
+    assert_noted(&older, "older version of vLLM");
+}
+
+/// Made from the schemas of these tools; each unit as the tool states or documents it.
+#[test]
+fn statistics_of_other_tools_become_the_same_figures() {
+    let figures = |text: Value, format: &str| {
+        let shown = Profiler::new()
+            .file("x", text.to_string())
+            .args(["show", "x", "--json"])
+            .run()
+            .success()
+            .json();
+        assert_eq!(shown["format"], format);
+        shown
+    };
+    let latency = |unit: &str, avg: f64| json!({"unit": unit, "avg": avg, "p50": avg, "p99": avg * 2.0});
+    let aiperf = figures(
+        json!({"schema_version": "1.4", "aiperf_version": "0.13.0", "request_throughput": {"unit": "requests/sec", "avg": 4.0},
+               "request_latency": latency("ms", 2900.0), "time_to_first_token": latency("ms", 200.0), "inter_token_latency": latency("sec", 0.02),
+               "output_token_throughput": {"unit": "tokens/sec", "avg": 600.0}}),
+        "AIPerf or genai-perf",
+    );
+    let expected = [
+        ("request_throughput", 4.0),
+        ("output_throughput", 600.0),
+        ("mean_e2el_ms", 2900.0),
+        ("p99_ttft_ms", 400.0),
+        ("mean_tpot_ms", 20.0),
+    ];
+    assert_figures(&aiperf, 0, &expected);
+    assert_noted(&aiperf, "AIPerf 0.13.0");
+
+    let of = |mean: f64| json!({"successful": {"mean": mean, "median": mean, "percentiles": {"p99": mean * 2.0}}});
+    let guidellm = figures(
+        json!({"metadata": {"version": 2, "guidellm_version": "0.8.1"}, "benchmarks": [{"config": {"strategy": {"type_": "concurrent", "streams": 8}},
+               "metrics": {"requests_per_second": of(4.0), "output_tokens_per_second": of(600.0), "request_latency": of(2.9),
+                           "time_to_first_token_ms": of(200.0), "inter_token_latency_ms": of(20.0)}}]}),
+        "GuideLLM",
+    );
+    assert_figures(&guidellm, 0, &expected);
+    assert_eq!(guidellm["cases"][0]["name"], "concurrent concurrency=8");
+
+    let seconds = |mean: f64| json!({"mean": mean, "median": mean, "p99": mean * 2.0});
+    let perf = figures(
+        json!({"load_summary": {}, "failures": {"count": 0}, "successes": {"count": 9, "latency": {"request_latency": seconds(2.9),
+               "time_to_first_token": seconds(0.2), "time_per_output_token": seconds(0.02)},
+               "throughput": {"requests_per_sec": 4.0, "output_tokens_per_sec": 600.0}}}),
+        "inference-perf",
+    );
+    assert_figures(&perf, 0, &expected);
+
+    let trtllm = figures(
+        json!({"engine": {"model": "m", "version": "1.2"}, "request_info": {"num_requests": 9},
+               "performance": {"request_throughput_req_s": 4.0, "system_output_throughput_tok_s": 600.0, "avg_request_latency_ms": 2900.0}}),
+        "trtllm-bench",
+    );
+    assert_figures(
+        &trtllm,
+        0,
+        &[
+            ("request_throughput", 4.0),
+            ("output_throughput", 600.0),
+            ("mean_e2el_ms", 2900.0),
+        ],
+    );
+
+    let row = |prompt: u64, generated: u64, rate: f64| json!({"build_commit": "abc", "build_number": 6000, "model_type": "llama 1B", "n_prompt": prompt, "n_gen": generated, "avg_ts": rate});
+    let llama = figures(json!([row(512, 0, 5000.0), row(0, 128, 90.0)]), "llama-bench");
+    assert_eq!(
+        (
+            figure(&llama, 0, "input_throughput"),
+            figure(&llama, 1, "output_throughput")
+        ),
+        (5000.0, 90.0)
+    );
+    assert_eq!(
+        (&llama["cases"][0]["name"], &llama["cases"][1]["name"]),
+        (&json!("pp512"), &json!("tg128"))
+    );
+}

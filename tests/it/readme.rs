@@ -49,6 +49,7 @@ pages! {
     commands "docs/commands.md"
     comparison "docs/comparison.md"
     faq "docs/faq.md"
+    models "docs/models.md"
     permissions "docs/permissions.md"
     real_runs "docs/real-runs.md"
     samples "docs/samples.md"

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use crate::csv;
 use crate::fault::{Fault, Result};
 
-/// Maximum bytes of a file; results of these tools are much smaller.
-const MAX_BYTES: u64 = 128 << 20;
+/// Maximum bytes of a file. Results with the record of each request have been seen with 144 MB.
+const MAX_BYTES: u64 = 512 << 20;
 /// Maximum number of entries in a list that an imported file holds.
 const MAX_LENGTH: usize = 100_000;
 /// Keys listed in a message.
@@ -30,6 +30,8 @@ pub(super) struct Document {
     pub(super) root: Result<Value, String>,
     /// The keys of the object, of the first object of the list, or the columns of the table.
     pub(super) keys: Vec<String>,
+    /// Whether it has an object on each of several lines.
+    pub(super) lines: bool,
     /// The kind of file, for people: `an object`.
     what: &'static str,
 }
@@ -45,8 +47,8 @@ impl Document {
         let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
         read.map_err(|error| Fault::io(path, &error))?;
         if bytes.len() as u64 > MAX_BYTES {
-            return Err(Fault::usage(format!("{} is larger than 128 MiB", named()))
-                .hint("no result of a tool that can be read is so large; give the summary that it wrote"));
+            return Err(Fault::usage(format!("{} is larger than {} MiB", named(), MAX_BYTES >> 20))
+                .hint("results with the record of each request can be so large; give the summary that the tool wrote, or the file without these records"));
         }
         let other = |what: &str| {
             let fault = Fault::usage(format!("{} is {what}", named()));
@@ -61,16 +63,18 @@ impl Document {
                 path: path.to_owned(),
                 repaired: false,
                 root: csv::rows(text).map(|rows| rows.into_iter().map(object).collect()),
+                lines: false,
                 keys: columns.ok_or_else(|| other("neither JSON nor a table with a heading"))?,
                 what: "a table",
             });
         }
         let json = repair(text);
-        let root: Value = serde_json::from_str(&json).map_err(|error| {
+        let (root, lines) = values(&json).map_err(|error| {
             Fault::usage(format!("{} is not whole JSON: {error}", named()))
                 .hint("it was cut off or edited: write it again with the tool that it is from")
         })?;
         let (object, what) = match (&root, &root[0]) {
+            (_, Value::Object(values)) if lines => (Some(values), "lines of objects"),
             (Value::Object(values), _) => (Some(values), "an object"),
             (Value::Array(list), _) if list.is_empty() => (None, "an empty array"),
             (_, Value::Object(values)) => (Some(values), "an array of objects"),
@@ -81,6 +85,7 @@ impl Document {
             repaired: matches!(json, Cow::Owned(_)),
             keys: object.map_or_else(Vec::new, |values| values.keys().cloned().collect()),
             what,
+            lines,
             root: Ok(root),
         })
     }
@@ -88,6 +93,20 @@ impl Document {
     /// Whether it is one object, not a list of them.
     pub(super) fn is_object(&self) -> bool {
         self.root.as_ref().is_ok_and(Value::is_object)
+    }
+}
+
+/// The value of a JSON text; several values after each other, as tools append results to a file, become a list. Also
+/// whether there were several.
+fn values(text: &str) -> serde_json::Result<(Value, bool)> {
+    let mut all = serde_json::Deserializer::from_str(text)
+        .into_iter()
+        .collect::<serde_json::Result<Vec<Value>>>()?;
+    match all.len() {
+        // An empty text is no JSON; the error says so.
+        0 => serde_json::from_str(text).map(|value| (value, false)),
+        1 => Ok((all.remove(0), false)),
+        _ => Ok((Value::Array(all), true)),
     }
 }
 

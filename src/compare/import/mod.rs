@@ -6,6 +6,7 @@
 
 mod document;
 mod llm_sizer;
+mod statistics;
 mod tensorrt_graphs;
 mod tgi_profiler;
 mod vllm_bench;
@@ -23,41 +24,72 @@ struct Format {
     name: &'static str,
     /// A description for people.
     holds: &'static str,
-    /// Whether the file is a list of objects or a table, not one object.
-    rows: bool,
+    /// The form of the file.
+    form: Form,
     /// The file has all keys, or columns, of one of these lists.
     keys: &'static [&'static [&'static str]],
     /// Reads the file. An error says what is wrong with it.
     read: fn(&Node) -> Result<ComparisonInput, String>,
 }
 
+/// The form of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Object,
+    /// A list of objects, or a table.
+    Rows,
+    /// An object on each of several lines, as a tool appends results to a file.
+    Lines,
+}
+
 const FORMATS: &[Format] = &[
     Format {
         name: "tgi-profiler",
         holds: "input and output lengths that tgi-profiler tried, each in a fresh TGI container, and whether they passed; no memory",
-        rows: false,
+        form: Form::Object,
         keys: &[&["config", "results"]],
         read: tgi_profiler::read,
     },
     Format {
         name: "llm-sizer profile (schema 3)",
         holds: "GPU memory of one `vllm bench latency` by component, mostly computed from formulas, with latencies (LLM-sizer schema 3)",
-        rows: false,
+        form: Form::Object,
         keys: &[&["memory_breakdown", "schema_version"]],
         read: llm_sizer::read,
     },
     Format {
         name: "llm-sizer batch CSV (schema 3)",
         holds: "one row for each configuration that LLM-sizer's batch driver profiled",
-        rows: true,
+        form: Form::Rows,
         // The first key is missing from schema 2, where other keys have other meanings.
         keys: &[&["kv_cache_allocated_gb", "model_id", "batch_size", "total_memory_gb"]],
         read: llm_sizer::read_batch,
     },
     Format {
+        name: SGLANG,
+        holds: "throughput and latency of one run of SGLang's `bench_serving`",
+        form: Form::Object,
+        keys: SGLANG_KEYS,
+        read: vllm_bench::read,
+    },
+    Format {
+        name: SGLANG,
+        holds: "throughput and latency of runs of SGLang's `bench_serving`, a line each",
+        form: Form::Lines,
+        keys: SGLANG_KEYS,
+        read: vllm_bench::read_appended,
+    },
+    Format {
+        name: "vllm bench",
+        holds: "throughput and latency of runs of `vllm bench serve`, a line each (`--append-result`)",
+        form: Form::Lines,
+        keys: &[&["request_throughput", "duration"]],
+        read: vllm_bench::read_appended,
+    },
+    Format {
         name: "vllm bench",
         holds: "throughput and latency of one `vllm bench` run",
-        rows: false,
+        form: Form::Object,
         keys: &[
             &["request_throughput", "duration"],
             &["avg_latency", "percentiles"],
@@ -68,17 +100,67 @@ const FORMATS: &[Format] = &[
     Format {
         name: "vllm bench sweep summary",
         holds: "throughput and latency of the runs of a `vllm bench sweep`",
-        rows: true,
+        form: Form::Rows,
         keys: &[&["request_throughput", "duration"]],
         read: vllm_bench::read_sweep,
     },
     Format {
+        name: "AIPerf or genai-perf",
+        holds: "throughput and latency of one run of AIPerf, or of genai-perf, which it follows",
+        form: Form::Object,
+        keys: &[&["request_throughput", "request_latency"]],
+        read: statistics::read_aiperf,
+    },
+    Format {
+        name: "GuideLLM",
+        holds: "throughput and latency of the benchmarks of a GuideLLM report",
+        form: Form::Object,
+        keys: &[&["benchmarks", "metadata"], &["benchmarks", "args"]],
+        read: statistics::read_guidellm,
+    },
+    Format {
+        name: "inference-perf",
+        holds: "throughput and latency of a stage, or of all, of inference-perf",
+        form: Form::Object,
+        keys: &[&["load_summary", "successes"]],
+        read: statistics::read_inference_perf,
+    },
+    Format {
+        name: "trtllm-bench",
+        holds: "throughput and latency of one report of `trtllm-bench`",
+        form: Form::Object,
+        keys: &[&["engine", "performance", "request_info"]],
+        read: statistics::read_trtllm,
+    },
+    Format {
+        name: "llama-bench",
+        holds: "tokens per second of prompts and of generation, by llama-bench",
+        form: Form::Rows,
+        keys: LLAMA_BENCH,
+        read: statistics::read_llama_bench,
+    },
+    Format {
+        name: "llama-bench",
+        holds: "tokens per second of prompts and of generation, by llama-bench",
+        form: Form::Lines,
+        keys: LLAMA_BENCH,
+        read: statistics::read_llama_bench,
+    },
+    Format {
         name: "TensorRT-LLM CUDA graph memory",
         holds: "torch's memory and the CUDA graphs of a TensorRT-LLM engine after its construction",
-        rows: false,
+        form: Form::Object,
         keys: &[&["model_name", "experiments"], &["experiment_name", "max_concurrency"]],
         read: tensorrt_graphs::read,
     },
+];
+
+const LLAMA_BENCH: &[&[&str]] = &[&["build_commit", "n_prompt", "n_gen", "avg_ts"]];
+const SGLANG: &str = "SGLang bench_serving";
+/// Keys that only SGLang writes: it counts the output again, and names the rate of input.
+const SGLANG_KEYS: &[&[&str]] = &[
+    &["request_throughput", "duration", "input_throughput"],
+    &["request_throughput", "duration", "total_output_tokens_retokenized"],
 ];
 
 /// Reads a file of another tool.
@@ -89,9 +171,15 @@ const FORMATS: &[Format] = &[
 pub fn read(path: &Path) -> Result<ComparisonInput> {
     let document = Document::open(path)?;
     let has = |keys: &&[&str]| keys.iter().all(|key| document.keys.iter().any(|known| known == key));
-    let fits = |format: &&Format| format.rows != document.is_object() && format.keys.iter().any(&has);
+    let form = match (document.lines, document.is_object()) {
+        (true, _) => Form::Lines,
+        (_, true) => Form::Object,
+        _ => Form::Rows,
+    };
+    let fits = |format: &&Format| format.form == form && format.keys.iter().any(&has);
     let format = FORMATS.iter().find(fits).ok_or_else(|| {
-        let names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
+        let mut names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
+        names.dedup();
         Fault::usage(format!(
             "the format of `{}` is unknown: {document}",
             document.path.display()

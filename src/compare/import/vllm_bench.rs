@@ -1,5 +1,6 @@
 //! Reads the files of `vllm bench`: `serve`, `latency`, `throughput`, and the `summary.json` or `summary.csv` of a
-//! sweep, whose runs with equal settings are averaged.
+//! sweep, whose runs with equal settings are averaged; and those of SGLang's `bench_serving`, which began as a copy of it
+//! and names some metrics differently.
 //!
 //! The keys depend on version and options. Known names have a unit here; names that end in `_ms` are milliseconds.
 //! Lists with one entry per request (`ttfts`, `itls`, texts) are skipped.
@@ -11,15 +12,17 @@ use crate::compare::{Case, ComparisonInput, Unit};
 use crate::memory::compare::ModelFacts;
 
 /// Metrics with a unit, in display order.
-const FIGURES: [(&str, Unit); 15] = [
+const FIGURES: [(&str, Unit); 17] = [
     ("request_throughput", Unit::RequestsPerSecond),
     ("request_goodput", Unit::RequestsPerSecond),
+    ("input_throughput", Unit::TokensPerSecond),
     ("output_throughput", Unit::TokensPerSecond),
     ("total_token_throughput", Unit::TokensPerSecond),
     ("max_output_tokens_per_s", Unit::TokensPerSecond),
     ("requests_per_second", Unit::RequestsPerSecond),
     ("tokens_per_second", Unit::TokensPerSecond),
     ("max_concurrent_requests", Unit::Count),
+    ("mean_concurrency", Unit::Count),
     ("completed", Unit::Count),
     ("failed", Unit::Count),
     ("num_requests", Unit::Count),
@@ -28,6 +31,24 @@ const FIGURES: [(&str, Unit); 15] = [
     ("total_input_tokens", Unit::Tokens),
     ("total_output_tokens", Unit::Tokens),
 ];
+
+/// Names of metrics in older versions, and in SGLang's bench.
+const OTHER_NAMES: [(&str, &str); 3] = [
+    ("request_goodput", "request_goodput:"),
+    ("total_token_throughput", "total_throughput"),
+    ("mean_concurrency", "concurrency"),
+];
+
+/// The metric in the file, under its name or another.
+fn figure(run: &Node, name: &str) -> Result<Option<f64>, String> {
+    let others = OTHER_NAMES
+        .iter()
+        .filter(|(known, _)| *known == name)
+        .map(|(_, other)| *other);
+    // A dot in a name would be a path; none has one.
+    let written = std::iter::once(name).chain(others).find(|name| !run.at(name).is_null());
+    written.map_or(Ok(None), |name| run.number(name))
+}
 
 /// Settings that identify a run.
 const SETTINGS: [&str; 3] = ["max_concurrency", "request_rate", "num_prompts"];
@@ -58,12 +79,13 @@ pub(super) fn read(run: &Node) -> Result<ComparisonInput, String> {
 fn case(run: &Node) -> Case {
     let mut case = Case::new(name(run));
     for (name, unit) in FIGURES {
-        case.metric(name, run.number_if_any(name), unit);
+        case.metric(name, figure(run, name).ok().flatten(), unit);
     }
     for (suffix, prefix, unit) in [("_ms", "", Unit::Milliseconds), ("", "spec_decode_", Unit::Count)] {
         let named = |(name, _): &(&String, Node)| name.ends_with(suffix) && name.starts_with(prefix);
         for (name, value) in run.entries().filter(named) {
-            case.metric(name, value.as_number().unwrap_or_default(), unit);
+            let name = name.replace("_e2e_latency_ms", "_e2el_ms");
+            case.metric(&name, value.as_number().unwrap_or_default(), unit);
         }
     }
     case.facts = ModelFacts {
@@ -80,8 +102,14 @@ fn notes(run: &Node) -> Vec<String> {
     let figures = FIGURES.iter().map(|(name, _)| *name);
     let known = figures.chain(SETTINGS).chain([TENSOR_PARALLEL]);
     let mut notes: Vec<String> = known
-        .filter_map(|name| Some(format!("{}: it is left out", run.number(name).err()?)))
+        .filter_map(|name| Some(format!("{}: it is left out", figure(run, name).err()?)))
         .collect();
+    if let Some(version) = run.text("server_info.version").or(run.text("version")) {
+        notes.push(format!("written by version {version}"));
+    }
+    if !run.at("request_goodput:").is_null() {
+        notes.push("written by an older version of vLLM, whose key `request_goodput:` has a colon".to_owned());
+    }
     let number = |name| run.number_if_any(name);
     if let (Some(concurrency), Some(prompts)) = (number("max_concurrency"), number("num_prompts"))
         && prompts < concurrency
@@ -128,6 +156,33 @@ fn name(run: &Node) -> String {
     } else {
         parts.join(" ")
     }
+}
+
+/// Results that a tool appended to one file, each with its own case.
+pub(super) fn read_appended(file: &Node) -> Result<ComparisonInput, String> {
+    let runs = file.objects()?;
+    let inputs = runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let mut all = ComparisonInput::default();
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for input in inputs {
+        all.model = all.model.or(input.model);
+        all.engine = all.engine.or(input.engine);
+        all.simulated |= input.simulated;
+        for note in input.notes {
+            if !all.notes.contains(&note) {
+                all.notes.push(note);
+            }
+        }
+        for mut case in input.cases {
+            let times = seen.entry(case.name.clone()).or_insert(0);
+            *times += 1;
+            if *times > 1 {
+                case.name.push_str(&format!(" #{times}"));
+            }
+            all.cases.push(case);
+        }
+    }
+    Ok(all)
 }
 
 /// Keys that may differ between runs with equal settings.

@@ -183,6 +183,13 @@ fn load_warnings(session: &Session, repeat: &Repeat) -> Vec<Warning> {
         let message = "the load ended within its warm-up: nothing was measured";
         warnings.push(Warning::new("only_warmup", message));
     }
+    if session.failed_arrivals > 0 {
+        let failed = session.failed_arrivals;
+        let message = format!(
+            "{failed} requests of the trace are left out: they have no tokens, so they had failed when it was recorded"
+        );
+        warnings.push(Warning::new("failed_arrivals", message).sized(failed as f64));
+    }
     if let Some(why) = &repeat.given_up {
         warnings.push(Warning::new("given_up", format!("the load was given up: {why}")));
     }

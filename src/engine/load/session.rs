@@ -33,6 +33,8 @@ pub(crate) struct LoadInputs {
     pub(crate) options: LoadOptions,
     pub(crate) arrivals: Arrivals,
     pub(crate) corpus: Option<Arc<Vec<FilePrompt>>>,
+    /// Requests of the trace that are left out, because they had failed when it was recorded.
+    pub(crate) failed_arrivals: u64,
 }
 
 impl LoadInputs {
@@ -67,7 +69,8 @@ impl LoadInputs {
         }
         Ok(Self {
             options: options.clone(),
-            arrivals: options.arrivals(trace)?,
+            failed_arrivals: trace.as_ref().map_or(0, |trace| trace.failed),
+            arrivals: options.arrivals(trace.map(|trace| trace.arrivals))?,
             corpus: corpus.map(Arc::new),
         })
     }
@@ -126,6 +129,8 @@ pub(crate) struct Session {
     pub(crate) options: LoadOptions,
     pub(crate) plan: Arc<LoadPlan>,
     pub(crate) corpus: Option<Arc<Vec<FilePrompt>>>,
+    /// Requests of the trace that are left out, because they had failed when it was recorded.
+    pub(crate) failed_arrivals: u64,
     /// Number of the load within the run, from 1.
     pub(crate) number: u64,
     pub(crate) seed: u64,
@@ -160,6 +165,7 @@ pub(crate) fn session(
         options,
         arrivals,
         corpus,
+        failed_arrivals,
     } = inputs;
     let (shared_prefix, shortest) = (options.shared_prefix.unwrap_or(0), sizes.shortest());
     if shared_prefix > 0 && shared_prefix >= shortest {
@@ -184,6 +190,7 @@ pub(crate) fn session(
         path: form.path.clone(),
         model: running.info.model.clone(),
         corpus,
+        failed_arrivals,
         make_prompt: Arc::new(prompting.maker(form, shared_prefix)),
         prompts: counted.then(|| Arc::clone(&prompting.prompts)),
         timeout: match options.timeout {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use arrivals::ArrivalClock;
 pub use arrivals::{Arrivals, Pattern, RateProfile};
-pub use files::{Arrival, FilePrompt, read_prompts, read_trace};
+pub use files::{Arrival, FilePrompt, Trace, read_prompts, read_trace};
 pub use length::{Distribution, Length, LognormalLength, NormalLength};
 pub use progress::{EndReason, LatencyMetric, LoadProgress, Precision, Statistic};
 use rand_chacha::ChaCha8Rng;
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn trace_is_replayed_and_ends() {
         let text = "{\"at\": 1, \"input\": 7, \"output\": 3}\n{\"at\": 3, \"input\": 9, \"output\": 1}";
-        let trace = read_trace(text).unwrap();
+        let trace = read_trace(text).unwrap().arrivals;
         let sizes = Sizes::of_trace(&trace);
         let requests: Vec<_> = schedule(&Arrivals::Replay(trace), &sizes, 1, 0).collect();
         let plain = |request: &PlannedRequest| (request.due.unwrap().as_secs(), request.input, request.output);

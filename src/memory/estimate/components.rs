@@ -1,9 +1,9 @@
 //! The components of an estimate: weights, KV cache and activations.
 
-use super::quantization::Scheme;
+use super::quantization::Quantization;
 use super::{EstimateRequest, ModelFiles};
 use crate::fault::{Fault, Result};
-use crate::memory::shape::{Config, Dtype, Headers, Layer, ModelShape, Phase};
+use crate::memory::shape::{Dtype, Headers, Layer, ModelShape, PerToken, Phase, Stored};
 
 pub(super) struct Weights {
     /// Elements of all weights; a tied output matrix counts once.
@@ -16,43 +16,43 @@ pub(super) struct Weights {
     pub(super) quantization: Option<String>,
     /// How the figure was derived, for people.
     pub(super) source: String,
+    /// Whether nothing says the type, so that it is assumed.
+    pub(super) assumed: bool,
 }
 
 /// If the weights are loaded as stored, uses the headers of the files first, then their sizes. Otherwise uses the shape
 /// that `config.json` describes.
 pub(super) fn weights(
     shape: &ModelShape,
-    config: &Config,
+    stored: Option<&Stored>,
+    stated: Result<&Option<Quantization>, &Fault>,
     files: &ModelFiles,
     request: &EstimateRequest,
 ) -> Result<Weights> {
-    let stated = config.get(&["quantization_config"]);
+    let is_quantized = !matches!(stated, Ok(None));
     let scheme = match request.quantization.as_deref() {
         None => None,
-        Some("none") if stated.is_none() => None,
+        Some("none") if !is_quantized => None,
         Some("none") => {
             return Err(Fault::usage(
                 "the model's own files are quantized: `quantization` cannot be `none`",
             ));
         }
-        Some(name) => Some(Scheme::from_name(name)?),
+        Some(name) => Some(Quantization::from_name(name)?),
     };
-    let headers = files.headers.as_ref();
-    let stored = shape.dtype.or_else(|| headers?.float());
+    let headers = stored.map(|stored| &stored.loaded);
+    let own = shape.dtype.or_else(|| headers?.float());
     let requested = request
         .dtype
         .as_deref()
         .filter(|name| *name != "auto")
         .map(str::parse::<Dtype>)
         .transpose()?;
-    let dtype = requested.or(stored).ok_or_else(|| {
-        Fault::usage("`config.json` does not say the type of the weights (`dtype`)")
-            .hint("give it as `dtype`: `bfloat16`, for example")
-    })?;
+    let dtype = requested.or(own).unwrap_or(ASSUMED);
     // Several quantized weights may be packed into one element.
-    let countable = |headers: &&Headers| stated.is_none() && !headers.has_integer_weights();
+    let countable = |headers: &&Headers| !is_quantized && !headers.has_integer_weights();
     let parameters = match headers.filter(countable) {
-        Some(headers) => headers.parameters(shape.tied),
+        Some(headers) => headers.parameters(4),
         None => shape.parameters(),
     };
     let known = |bytes, quantization, source| {
@@ -64,22 +64,24 @@ pub(super) fn weights(
             dtype,
             quantization,
             source,
+            assumed: requested.or(own).is_none(),
         }
     };
-    let as_stored = scheme.is_none() && (requested.is_none() || requested == stored);
-    if let Some((bytes, source)) = files.stored().filter(|_| as_stored) {
+    let as_stored = scheme.is_none() && (requested.is_none() || requested == own);
+    if let Some((bytes, source)) = files.stored(headers).filter(|_| as_stored) {
         // Only for display; the bytes do not depend on it.
-        let quantization = stated.and_then(|stated| stated["quant_method"].as_str());
-        return Ok(known(bytes, quantization.map(str::to_owned), source));
+        let quantization = stated.ok().and_then(Option::as_ref).map(|stated| stated.name.clone());
+        return Ok(known(bytes, quantization, source));
     }
-    let scheme = match scheme {
-        None => Scheme::from_config(config)?,
-        some => some,
+    let scheme = match (&scheme, stated) {
+        (Some(scheme), _) => Some(scheme),
+        (None, stated) => stated.map_err(Fault::clone)?.as_ref(),
     };
     let Some(scheme) = scheme else {
+        let towers = stored.is_some_and(|stored| stored.towers > 0);
         // The headers also count a vision tower, which engines load in its own type, so `dtype` times their count would
         // be wrong.
-        let (parameters, counted_by) = if headers.is_some() && (shape.by_headers || !config.is_multimodal()) {
+        let (parameters, counted_by) = if headers.is_some() && (shape.by_headers || !towers) {
             (parameters, "the headers of the weights")
         } else {
             (shape.parameters(), "`config.json`")
@@ -89,22 +91,26 @@ pub(super) fn weights(
     };
     Ok(Weights {
         parameters,
-        bytes: weight_bytes(shape, Some(&scheme), dtype, 1),
-        on_rank: weight_bytes(shape, Some(&scheme), dtype, request.tensor_parallel),
+        bytes: weight_bytes(shape, Some(scheme), dtype, 1),
+        on_rank: weight_bytes(shape, Some(scheme), dtype, request.tensor_parallel),
         dtype,
         source: format!(
             "{} parameters, from `config.json`: `{}` with its scales and zero points, the rest {dtype}",
             shape.parameters(),
             scheme.name
         ),
-        quantization: Some(scheme.name),
+        quantization: Some(scheme.name.clone()),
+        assumed: requested.or(own).is_none(),
     })
 }
 
+/// The type of weights of which nothing says the type. vLLM loads those in it, on GPUs that have it.
+const ASSUMED: Dtype = Dtype::Bfloat16;
+
 impl ModelFiles {
-    /// Bytes of the tensors in the files, and their source.
-    fn stored(&self) -> Option<(u64, String)> {
-        if let Some(headers) = &self.headers {
+    /// Bytes of the tensors in the files that engines load, and their source.
+    fn stored(&self, headers: Option<&Headers>) -> Option<(u64, String)> {
+        if let Some(headers) = headers {
             let types: Vec<String> = headers
                 .by_dtype()
                 .iter()
@@ -121,12 +127,15 @@ impl ModelFiles {
 }
 
 /// Bytes on one of `ranks` ranks.
-fn weight_bytes(shape: &ModelShape, scheme: Option<&Scheme>, dtype: Dtype, ranks: u64) -> u64 {
-    shape.tensors().fold(0, |sum: u64, (count, tensor)| {
+fn weight_bytes(shape: &ModelShape, scheme: Option<&Quantization>, dtype: Dtype, ranks: u64) -> u64 {
+    let tensors = shape.tensors().map(|(layer, tensor)| {
         let share = tensor.on_rank(ranks);
-        let bytes = scheme.map_or_else(|| dtype.bytes(share.parameters()), |scheme| scheme.bytes(&share, dtype));
-        sum.saturating_add(bytes.saturating_mul(count))
-    })
+        scheme.map_or_else(
+            || dtype.bytes(share.parameters()),
+            |scheme| scheme.bytes(layer, &share, dtype),
+        )
+    });
+    tensors.fold(0, u64::saturating_add)
 }
 
 /// A rank's share of `bytes` in proportion `part` to `whole`, rounded up.
@@ -146,12 +155,18 @@ pub(super) struct Kv {
 }
 
 impl Kv {
-    /// Bytes per token of one layer, on one rank, until its window is full.
+    /// Bytes per token of one layer, on one rank, until its window is full; rounded up where an entry stands for several
+    /// tokens.
     pub(super) fn token_of(self, layer: &Layer) -> u64 {
-        layer
-            .per_token
-            .as_ref()
-            .map_or(0, |per_token| self.dtype.bytes(per_token.on_rank(self.ranks)))
+        self.tokens_of(layer, |_| SPAN).div_ceil(SPAN)
+    }
+
+    /// Bytes that one layer keeps of tokens, on one rank; `entries` of a cache with an entry per token.
+    fn tokens_of(self, layer: &Layer, entries: impl Fn(&PerToken) -> u64) -> u64 {
+        layer.per_token.iter().fold(0, |sum, cache| {
+            let kept = entries(cache).div_ceil(cache.tokens);
+            sum.saturating_add(cache.entry(self.dtype, self.ranks).saturating_mul(kept))
+        })
     }
 
     /// Bytes of one layer's state of a sequence, on one rank.
@@ -168,7 +183,7 @@ impl Kv {
 
     /// Bytes per further token of a sequence shorter than every window, on one rank.
     pub(super) fn token(self, shape: &ModelShape) -> u64 {
-        over_layers(shape, |layer| self.token_of(layer))
+        over_layers(shape, |layer| self.tokens_of(layer, |_| SPAN)).div_ceil(SPAN)
     }
 
     /// Bytes per sequence that do not depend on its length, on one rank.
@@ -179,21 +194,17 @@ impl Kv {
     /// Bytes of a sequence of this many tokens, on one rank.
     pub(super) fn sequence(self, shape: &ModelShape, tokens: u64) -> u64 {
         over_layers(shape, |layer| {
-            let resident = layer
-                .per_token
-                .as_ref()
-                .map_or(0, |per_token| per_token.resident_tokens(tokens));
-            self.token_of(layer)
-                .saturating_mul(resident)
-                .saturating_add(self.state_of(layer))
+            let kept = self.tokens_of(layer, |cache| cache.window.map_or(tokens, |window| tokens.min(window)));
+            kept.saturating_add(self.state_of(layer))
         })
     }
 }
 
+/// Tokens of which whole entries are counted: a multiple of the tokens of every entry.
+const SPAN: u64 = 256;
+
 fn over_layers(shape: &ModelShape, of: impl Fn(&Layer) -> u64) -> u64 {
-    shape.layers.iter().fold(0, |sum: u64, layer| {
-        sum.saturating_add(of(layer).saturating_mul(layer.count))
-    })
+    shape.layers.iter().map(of).fold(0, u64::saturating_add)
 }
 
 /// Bytes on one rank, and the formula.

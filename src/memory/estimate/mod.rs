@@ -5,6 +5,7 @@
 //! assumed, and marked so. Memory without a formula is left out and named in the notes.
 
 mod components;
+mod modules;
 mod quantization;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::components::{Kv, Weights, activations, weights};
-use super::shape::{Config, Dtype, ModelShape, count_equal, read};
+use self::quantization::Quantization;
+use super::shape::{Config, Dtype, ModelShape, Stored, count_equal, read};
 use super::{Breakdown, Component, Part, Provenance};
 use crate::fault::{Fault, Result};
 use crate::memory::compare::size;
@@ -78,17 +80,37 @@ pub struct Estimate {
 pub fn estimate(files: &ModelFiles, request: &EstimateRequest) -> Result<Estimate> {
     request.check()?;
     let config = Config::new(&files.config)?;
-    let shape = read(&config, files.headers.as_ref())?;
+    let stored = files
+        .headers
+        .as_ref()
+        .map(|headers| Stored::new(headers, &config))
+        .transpose()?;
+    let shape = read(&config, stored.as_ref())?;
     check_headers_suffice(&shape, request)?;
     check_heads_divide(&shape, request.tensor_parallel)?;
-    let weights = weights(&shape, &config, files, request)?;
-    let stored = request.kv_cache_dtype.as_deref().filter(|name| *name != "auto");
+    let quantization = Quantization::stated(&config, files.quantization.as_ref());
+    let weights = weights(&shape, stored.as_ref(), quantization.as_ref(), files, request)?;
+    let requested = request.kv_cache_dtype.as_deref().filter(|name| *name != "auto");
+    // With `auto`, engines take the type that the checkpoint was made for, else that of the weights.
+    let dtype = match (requested, &quantization) {
+        (Some(name), _) => name.parse()?,
+        (None, Ok(Some(stated))) => stated.kv_cache.unwrap_or(weights.dtype),
+        (None, _) => weights.dtype,
+    };
     let kv = Kv {
-        dtype: stored.map_or(Ok(weights.dtype), str::parse)?,
+        dtype,
         state: weights.dtype,
         ranks: request.tensor_parallel,
     };
-    Model { shape, weights, kv }.answer(files, request)
+    let towers = config.towers().to_vec();
+    Model {
+        shape,
+        weights,
+        kv,
+        stored,
+        towers,
+    }
+    .answer(files, request)
 }
 
 /// Rejects options that need more information than the headers of an unknown family.
@@ -164,6 +186,9 @@ struct Model {
     shape: ModelShape,
     weights: Weights,
     kv: Kv,
+    stored: Option<Stored>,
+    /// Keys of `config.json` for parts that are not the language model.
+    towers: Vec<String>,
 }
 
 impl Model {
@@ -180,8 +205,11 @@ impl Model {
             .collect::<Result<_>>()?;
         let whole = Kv { ranks: 1, ..self.kv };
         let kinds = self.shape.layers.iter().map(|layer| {
-            let window = layer.per_token.as_ref().and_then(|kept| kept.window);
-            (layer.count, (whole.token_of(layer), window, whole.state_of(layer)))
+            let windows = layer.per_token.iter().map(|cache| cache.window);
+            let window = windows
+                .collect::<Option<Vec<u64>>>()
+                .and_then(|windows| windows.into_iter().max());
+            (1, (whole.token_of(layer), window, whole.state_of(layer)))
         });
         let layers = count_equal(kinds)
             .into_iter()
@@ -296,26 +324,43 @@ impl Model {
 
     fn notes(&self, files: &ModelFiles, request: &EstimateRequest) -> Vec<String> {
         let mut notes = files.notes.clone();
-        let sized = files.headers.is_some() || files.indexed.is_some();
-        notes.extend(self.shape.left_out.clone().filter(|_| self.shape.by_headers || !sized));
-        let parameters = self.shape.parameters();
-        let more = files
-            .headers
-            .as_ref()
-            .filter(|headers| !headers.has_integer_weights())
-            .and_then(|headers| headers.parameters(false).checked_sub(parameters));
-        // One element may hold several packed quantized weights.
-        if let Some(more) = more.filter(|more| *more > 0 && self.weights.quantization.is_none()) {
-            notes.push(format!(
-                "the files hold {more} parameters more than the language model has: a vision tower, multi-token prediction heads, or an output \
-                 matrix that is also the embedding; engines may leave them out"
-            ));
+        notes.extend(self.shape.notes.clone());
+        match &self.stored {
+            Some(stored) => {
+                if stored.towers > 0 {
+                    notes.push(format!(
+                        "{} bytes of the weights are parts for images, sound or video, which engines load unless told otherwise",
+                        stored.towers
+                    ));
+                }
+                if stored.drafts > 0 {
+                    notes.push(format!(
+                        "{} bytes of the files are layers for multi-token prediction, which engines load only for speculative decoding: not counted",
+                        stored.drafts
+                    ));
+                }
+            }
+            None if files.indexed.is_none() && !self.towers.is_empty() => notes.push(format!(
+                "only the language model is counted: the weights of {} are not known without the headers of the files",
+                self.towers
+                    .iter()
+                    .map(|key| format!("`{key}`"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )),
+            None => {}
         }
         if self.weights.dtype == Dtype::Float32 && request.dtype.is_none() {
             notes.push(
                 "the weights are float32: an engine that loads them as 16-bit needs half; set `dtype` for that"
                     .to_owned(),
             );
+        }
+        if self.weights.assumed {
+            notes.push(format!(
+                "no file says the type of the weights that are not quantized: {} is assumed, in which vLLM loads them; set `dtype` for another",
+                self.weights.dtype
+            ));
         }
         let tokens = request.tokens();
         if let Some(positions) = self.shape.max_positions.filter(|&positions| positions < tokens) {
@@ -447,6 +492,8 @@ pub struct ModelFiles {
     pub headers: Option<Headers>,
     /// `metadata.total_size` of its `model.safetensors.index.json`: bytes of all tensors.
     pub indexed: Option<u64>,
+    /// `hf_quant_config.json`, by which NVIDIA's Model Optimizer says how the weights are quantized.
+    pub quantization: Option<Value>,
     /// Bytes of its GGUF files, all of one model.
     pub gguf: Option<u64>,
     /// Reasons why some of the files above are missing although they were looked for, for people.

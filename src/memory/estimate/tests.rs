@@ -51,6 +51,88 @@ fn parameters_are_as_many_as_transformers_counts() {
     assert!(families.len() >= 12, "{families:?}");
 }
 
+/// Every folder of the wheel `aiconfigurator_core`, with what transformers makes of most (`tests/data/shapes/folders.py`).
+#[test]
+fn folders_of_real_models_are_read() {
+    let file: Value = serde_json::from_slice(&std::fs::read(data("shapes/folders.json")).unwrap()).unwrap();
+    let folders = file.as_object().unwrap();
+    assert_eq!(folders.len(), 89);
+    let mut compared = 0;
+    for (name, folder) in folders {
+        let known = ModelFiles {
+            quantization: folder.get("hf_quant_config").cloned(),
+            ..files(&folder["config"])
+        };
+        let found = estimate(&known, &EstimateRequest::default()).unwrap_or_else(|fault| panic!("{name}: {fault}"));
+        // The name of a checkpoint says how its weights are stored, and its size must show it.
+        let per_weight = found.weight_bytes as f64 / found.parameters as f64;
+        let (least, most) = match name {
+            name if name.contains("NVFP4") => (0.5, 1.1),
+            name if name.contains("FP8") => (1.0, 1.2),
+            _ if found.quantization.is_none() => (2.0, 2.0),
+            _ => (0.5, 1.2),
+        };
+        assert!(
+            (least..=most).contains(&per_weight),
+            "{name}: {per_weight} bytes per weight, {:?}",
+            found.quantization
+        );
+        let states_dtype = !folder["config"].to_string().contains("dtype\":\"bfloat16");
+        assert_eq!(
+            found.notes.iter().any(|note| note.contains("is assumed")),
+            states_dtype,
+            "{name}: {:?}",
+            found.notes
+        );
+        let Some(parameters) = folder["transformers"]["parameters"].as_u64() else {
+            continue;
+        };
+        compared += 1;
+        assert_eq!(found.parameters, parameters, "{name}");
+        let elements = folder["transformers"]["keys_and_values"].as_u64().unwrap();
+        if elements > 0 {
+            let bfloat16 = EstimateRequest {
+                kv_cache_dtype: Some("bfloat16".into()),
+                ..EstimateRequest::default()
+            };
+            let kv = estimate(&known, &bfloat16).unwrap().kv_bytes_per_token;
+            // vLLM keeps 128 bytes and a scale of 4 for each key of DeepSeek's indexer; MiniMax's are in the type of the cache.
+            let indexers = folder["transformers"]["indexers"].as_u64().unwrap();
+            let index = if name.contains("MiniMax-M3") { 256 } else { 132 };
+            assert_eq!(kv, elements * 2 + indexers * index, "{name}");
+        }
+    }
+    assert!(compared >= 84, "{compared}");
+}
+
+/// Numbers that were published beside the models' configurations.
+#[test]
+fn published_numbers_hold() {
+    let folders: Value = serde_json::from_slice(&std::fs::read(data("shapes/folders.json")).unwrap()).unwrap();
+    let found = |name: &str| {
+        let known = files(&folders[name]["config"]);
+        estimate(&known, &EstimateRequest::default()).unwrap()
+    };
+    let published: Value = serde_json::from_slice(&std::fs::read(data("shapes/published.json")).unwrap()).unwrap();
+    for row in published.as_array().unwrap() {
+        let name = row["model"].as_str().unwrap();
+        let found = found(name);
+        let near = |is: u64, of: &str, within: f64| {
+            if let Some(wanted) = row[of].as_f64() {
+                let off = (is as f64 / wanted - 1.0).abs();
+                assert!(
+                    off <= within,
+                    "{name}: {of} is {is}, published {wanted} ({})",
+                    row["source"]
+                );
+            }
+        };
+        near(found.kv_bytes_per_token, "kv_bytes_per_token", 0.01);
+        near(found.weight_bytes, "weight_bytes", 0.03);
+        near(found.parameters, "parameters", 0.03);
+    }
+}
+
 #[test]
 fn kv_of_a_token_is_what_vllm_had() {
     let size = regex::Regex::new(r"GPU KV cache size: ([\d,]+) tokens").unwrap();
@@ -233,7 +315,10 @@ fn unknown_values_are_refused_and_never_guessed() {
     assert!(refused(config.clone()).message.contains("`num_hidden_layers`"));
     config["num_hidden_layers"] = json!(32);
     config["dtype"] = Value::Null;
-    assert!(refused(config.clone()).hint.unwrap().contains("`dtype`"));
+    let assumed = estimate(&files(&config), &EstimateRequest::default()).unwrap();
+    assert!(assumed.notes[0].contains("bfloat16 is assumed"), "{:?}", assumed.notes);
+    config["dtype"] = json!("bfloat17");
+    assert!(refused(config.clone()).message.contains("`bfloat17`"));
     config["dtype"] = json!("bfloat16");
     config["quantization_config"] = json!({"quant_method": "aqlm"});
     assert!(refused(config).message.contains("`aqlm`"));

@@ -1,20 +1,14 @@
-//! Headers of safetensors files: the name, type and size of their tensors; and the shape of a model of an unknown
-//! family, as far as the headers determine it.
+//! Headers of safetensors files: the name, type and size of their tensors.
 //!
 //! Only the header is read, never a weight. Format: 8 bytes with the header's length (little endian), then JSON that
 //! maps each tensor's name to its `dtype`, `shape` and `data_offsets` (safetensors documentation, "Format").
-//!
-//! The headers list every tensor, so bytes are exact. Keys and values have as many elements as the outputs of the
-//! matrices that produce them. A note names the information that headers lack: windows, states of other layers,
-//! activations, and how ranks share the tensors.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Config;
-use super::model::{Dtype, Layer, ModelShape, Split, group_equal, vector};
+use super::model::Dtype;
 use crate::fault::{Fault, Result};
 
 /// The longest header that the format allows.
@@ -43,8 +37,28 @@ pub struct Headers {
 }
 
 impl StoredTensor {
-    fn numbers(&self) -> u64 {
+    /// The module that has it, and its name there: `model.layers.0.self_attn.k_proj` and `weight`.
+    pub(super) fn module(&self) -> (&str, &str) {
+        self.name.rsplit_once('.').unwrap_or(("", &self.name))
+    }
+
+    /// Elements, as many as its dimensions say.
+    pub(super) fn numbers(&self) -> u64 {
         self.dims.iter().copied().fold(1, u64::saturating_mul)
+    }
+
+    /// The weights that it holds, of which an integer may pack several of `bits` bits; scales and zero points are none.
+    fn weights(&self, bits: u64) -> u64 {
+        let (_, name) = self.module();
+        let packed = |size: u64| self.numbers().saturating_mul((size / bits.max(1)).max(1));
+        match (name, self.dtype.as_str()) {
+            ("qweight" | "weight_packed", "I32" | "U32") => packed(32),
+            ("weight" | "weight_packed", "U8") => packed(8),
+            ("scales" | "qzeros" | "g_idx", _) => 0,
+            (name, _) if name.starts_with("weight_") || name.ends_with("_scale") || name.ends_with("_scale_2") => 0,
+            _ if self.is_float() || self.is_integer_weight() => self.numbers(),
+            _ => 0,
+        }
     }
 
     fn is_float(&self) -> bool {
@@ -116,15 +130,11 @@ impl Headers {
             .fold(0, |sum: u64, tensor| sum.saturating_add(tensor.bytes))
     }
 
-    /// Elements of all weights, without integer buffers; with `tied`, also without a copy of the embedding as output
-    /// matrix. One element may hold several packed quantized weights.
-    pub fn parameters(&self, tied: bool) -> u64 {
-        let counts = |tensor: &&StoredTensor| {
-            let is_copy = tied && tensor.name.ends_with("lm_head.weight");
-            !is_copy && (tensor.is_float() || tensor.is_integer_weight())
-        };
-        let weights = self.tensors.iter().filter(counts);
-        weights.map(StoredTensor::numbers).fold(0, u64::saturating_add)
+    /// All weights, without scales, zero points and integer buffers. Where they are packed into integers, each has `bits`
+    /// bits.
+    pub fn parameters(&self, bits: u64) -> u64 {
+        let weights = self.tensors.iter().map(|tensor| tensor.weights(bits));
+        weights.fold(0, u64::saturating_add)
     }
 
     /// Whether quantized weights are stored as integers. One element may hold several of them.
@@ -161,81 +171,6 @@ fn unusable(why: &str) -> Fault {
     Fault::usage(format!("not a usable safetensors file: {why}")).hint("check that the download is complete")
 }
 
-/// Module names that precede the layer number.
-const LAYER_MODULES: [&str; 3] = ["layers", "h", "blocks"];
-
-pub(super) fn read(config: &Config, headers: &Headers) -> Result<ModelShape> {
-    let family = config.family()?;
-    let embedding = headers
-        .tensors
-        .iter()
-        .find(|tensor| ends(tensor, &["embed_tokens", "wte", "embed_in", "word_embeddings"]))
-        .and_then(|tensor| Some((*tensor.dims.first()?, *tensor.dims.get(1)?)));
-    let (vocabulary, hidden) =
-        embedding.ok_or_else(|| unclear(family, "no tensor has the name of a token embedding"))?;
-    let mut kv_widths: BTreeMap<u64, u64> = BTreeMap::new();
-    for tensor in &headers.tensors {
-        let Some(layer) = layer(&tensor.name) else {
-            continue;
-        };
-        let numbers = kv_widths.entry(layer).or_default();
-        if ends(tensor, &["k_proj", "v_proj", "kv_a_proj_with_mqa"]) {
-            *numbers = numbers.saturating_add(tensor.dims.first().copied().unwrap_or(0));
-        }
-    }
-    if kv_widths.values().all(|numbers| *numbers == 0) {
-        return Err(unclear(family, "no matrix has a name that makes keys or values"));
-    }
-    let silent = kv_widths.values().filter(|numbers| **numbers == 0).count();
-    let mut left_out = format!(
-        "the family `{family}` is not known: weights, keys and values are read from the headers; every token is assumed to be kept in \
-         every layer; of activations only the logits are counted"
-    );
-    if silent > 0 {
-        left_out.push_str(&format!(
-            "; {silent} layers have no matrices of keys and values: what they keep is not counted"
-        ));
-    }
-    let layers = kv_widths.into_values().map(|numbers| match numbers {
-        0 => Layer::default(),
-        numbers => Layer::default().keeping(1, numbers, None),
-    });
-    let tied = config.flag(&["tie_word_embeddings"], false)?;
-    Ok(ModelShape {
-        family: family.to_owned(),
-        hidden,
-        vocabulary,
-        heads: 1,
-        max_positions: config.optional(&["max_position_embeddings"])?,
-        dtype: config.dtype()?,
-        ends: vec![vector(headers.parameters(tied), Split::Replicated)],
-        tied,
-        layers: group_equal(layers),
-        left_out: Some(left_out),
-        by_headers: true,
-    })
-}
-
-/// Whether this is the weight of a module with one of these names.
-fn ends(tensor: &StoredTensor, modules: &[&str]) -> bool {
-    let mut steps = tensor.name.rsplit('.');
-    steps.next() == Some("weight") && steps.next().is_some_and(|module| modules.contains(&module))
-}
-
-/// The number of the layer that a tensor belongs to.
-fn layer(name: &str) -> Option<u64> {
-    let steps: Vec<&str> = name.split('.').collect();
-    let pair = steps.windows(2).find(|pair| LAYER_MODULES.contains(&pair[0]))?;
-    pair[1].parse().ok()
-}
-
-fn unclear(family: &str, why: &str) -> Fault {
-    Fault::usage(format!(
-        "the family `{family}` is not known, and the headers of its files do not give its KV cache per token: {why}"
-    ))
-    .hint("start an engine with it: `profiler run memory_breakdown` measures what it needs")
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -265,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_and_a_copy_of_the_embedding_are_no_parameters() {
+    fn buffers_and_scales_are_no_parameters() {
         let of = |name: &str, dtype: &str| StoredTensor {
             dtype: dtype.to_owned(),
             ..stored(name, &[10])
@@ -274,14 +209,19 @@ mod tests {
             tensors: vec![
                 of("wte.weight", "BF16"),
                 of("h.0.weight", "F8_E4M3"),
+                of("h.0.weight_scale", "F32"),
                 of("h.0.bias", "U8"),
                 of("position_ids", "I64"),
-                of("lm_head.weight", "BF16"),
             ],
         };
-        assert_eq!((headers.parameters(false), headers.parameters(true)), (30, 20));
+        assert_eq!(headers.parameters(4), 20);
         assert!(!headers.has_integer_weights());
-        headers.tensors.push(of("h.1.qweight", "I32"));
+        headers.tensors.extend([
+            of("h.1.qweight", "I32"),
+            of("h.1.scales", "F16"),
+            of("h.2.weight", "U8"),
+        ]);
+        assert_eq!(headers.parameters(4), 20 + 80 + 20);
         assert!(headers.has_integer_weights());
     }
 
@@ -304,44 +244,5 @@ mod tests {
             dims: dims.to_vec(),
             bytes: dims.iter().product::<u64>() * 2,
         }
-    }
-
-    fn shape(tensors: Vec<StoredTensor>) -> Result<ModelShape> {
-        let config = Config::new(&json!({"model_type": "brand_new"})).unwrap();
-        read(&config, &Headers { tensors })
-    }
-
-    #[test]
-    fn keys_and_values_follow_from_the_matrices_that_make_them() {
-        let found = shape(vec![
-            stored("model.embed_tokens.weight", &[100, 8]),
-            stored("model.layers.0.self_attn.k_proj.weight", &[4, 8]),
-            stored("model.layers.0.self_attn.v_proj.weight", &[6, 8]),
-            stored("model.layers.1.mixer.in_proj.weight", &[6, 8]),
-        ])
-        .unwrap();
-        let kept: Vec<u64> = found
-            .layers
-            .iter()
-            .filter_map(|layer| Some(layer.per_token.as_ref()?.width))
-            .collect();
-        assert_eq!(
-            (kept, found.layers.len(), found.parameters()),
-            (vec![10], 2, 800 + 80 + 48)
-        );
-        assert!(found.left_out.unwrap().contains("1 layers have no matrices"));
-    }
-
-    #[test]
-    fn fused_matrices_are_refused() {
-        let embedding = stored("transformer.wte.weight", &[100, 8]);
-        let fused = stored("transformer.h.0.attn.c_attn.weight", &[24, 8]);
-        assert!(
-            shape(vec![embedding.clone(), fused])
-                .unwrap_err()
-                .message
-                .contains("keys or values")
-        );
-        assert!(shape(Vec::new()).unwrap_err().message.contains("embedding"));
     }
 }

@@ -1,383 +1,339 @@
-//! A model's shape: its tensors, and its state per token and per sequence.
+//! A model's shape: its tensors, and what its layers keep of tokens and of sequences.
 //!
-//! Parameters and bytes of the weights come from the headers of the safetensors files, if there are any ([`headers`]).
-//! Everything else is read from the keys of `config.json`, by the same rules for every family: the state of each layer
-//! per token and per sequence, and the memory of a pass through it ([`parts`]). The table `families.toml` adds the
-//! properties of a family that the keys do not state. Without headers, the tensors follow from the same keys. Unknown
-//! families are refused rather than guessed.
+//! A model is a list of layers of mechanisms ([`schedule`]): attention to all tokens or to a window, a latent, layers that
+//! share keys and values, compressed entries, recurrent states, attention to an image. The headers of the safetensors
+//! files ([`headers`]) say best which tensors there are and what layers keep ([`stored`]); `config.json` says the rest
+//! ([`config`], [`parts`], [`attention`], [`recurrent`], [`feed_forward`]), with the defaults of its family where it is silent ([`family`]). Only defaults
+//! depend on the name of a family. What neither says is refused or noted by name, rather than guessed.
 
+mod attention;
+mod config;
+mod family;
+mod feed_forward;
 mod headers;
 mod model;
 mod parts;
-
-use std::sync::LazyLock;
+mod recurrent;
+mod schedule;
+mod stored;
 
 pub use headers::Headers;
 pub use model::Dtype;
-use parts::Reader;
-use serde::Deserialize;
-use serde_json::{Map, Value};
 
-use crate::fault::{Fault, Result};
-
+pub(crate) use config::Config;
 #[cfg(test)]
 pub(crate) use model::Split;
-pub(crate) use model::{Layer, ModelShape, Phase, Role, Tensor, count_equal};
+pub(crate) use model::{Layer, ModelShape, PerToken, Phase, Role, Tensor, count_equal};
+pub(crate) use stored::Stored;
 
-/// The shape that a `config.json` describes; for an unknown family, the shape that the headers of its files describe.
+use crate::fault::{Fault, Result};
+use parts::Reader;
+use stored::Agreement;
+
+/// The shape that the headers of a model's files and its `config.json` describe.
 ///
 /// # Errors
 ///
-/// `usage` for an unknown family without sufficient headers, and for a missing or absurd value.
-pub(crate) fn read(config: &Config, headers: Option<&Headers>) -> Result<ModelShape> {
-    match headers {
-        Some(headers) if !is_known(config) => headers::read(config, headers),
-        _ => read_family(config),
+/// `usage` for a missing or absurd value, and for layers of which it cannot be said what they keep.
+pub(crate) fn read(config: &Config, stored: Option<&Stored>) -> Result<ModelShape> {
+    let family = config.family()?;
+    if config.defaults().is_none() {
+        let why = format!("the family `{family}` is not known");
+        return match stored {
+            Some(stored) => stored::read(config, stored, &why).or_else(|fault| by_keys(config).map_err(|_| fault)),
+            None => by_keys(config),
+        };
+    }
+    let shape = Reader::new(config).and_then(|reader| reader.shape());
+    match (shape, stored) {
+        (Err(fault), Some(stored)) => {
+            let why = format!("`config.json` does not describe the model ({})", fault.message);
+            stored::read(config, stored, &why).map_err(|_| fault)
+        }
+        (Ok(mut shape), Some(stored)) => match stored::agree(&mut shape, stored, config) {
+            Agreement::Full => Ok(shape),
+            Agreement::Sizes(layers) => {
+                shape.notes.push(format!(
+                    "keys and values in {} have the sizes of the matrices in the files, which are not those of `config.json`",
+                    schedule::layers_named(layers)
+                ));
+                Ok(shape)
+            }
+            Agreement::None => stored::read(config, stored, "the layers in the files are not those of `config.json`"),
+        },
+        (shape, None) => shape,
     }
 }
 
-/// Where a family has biases unless `config.json` says otherwise.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Bias {
-    #[default]
-    No,
-    /// Queries, keys and values, but never the output of the attention.
-    Queries,
-    All,
-}
-
-/// Norms of queries and keys.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum QkNorm {
-    #[default]
-    No,
-    /// Per head, with one vector for all heads.
-    Head,
-    /// Over all heads together.
-    All,
-}
-
-/// The layout of layer kinds, unless `layer_types` lists them.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Layers {
-    /// Every layer attends to every token.
-    #[default]
-    Full,
-    /// Every layer has the window, if the model has one.
-    Window,
-    /// All layers but every n-th have the window; `sliding_window_pattern` may override n.
-    WindowExceptEvery(u64),
-    /// Qwen: layers from `max_window_layers` on, and only with `use_sliding_window`.
-    WindowFrom,
-    /// Llama 4: attention within chunks, except in the layers without rotary positions.
-    Chunks,
-    /// Recurrent, with attention in the layers that a key names. Otherwise attention is in every n-th layer, or in none
-    /// if n is 0.
-    Hybrid(u64),
-    /// Jamba: Mamba, with attention in every `attn_layer_period`-th layer and experts in every `expert_layer_period`-th.
-    Periods,
-    /// Attention and a recurrent part side by side in every layer.
-    Parallel,
-}
-
-/// A family.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Family {
-    /// Values of `model_type`.
-    names: Vec<String>,
-    /// Whether the output matrix is the embedding by default.
-    pub(super) tied: bool,
-    /// The default size of a head, if it is not the hidden size divided by the number of heads.
-    pub(super) head_dim: Option<u64>,
-    pub(super) bias: Bias,
-    pub(super) qk_norm: QkNorm,
-    /// One learned number per head that takes part in the softmax.
-    pub(super) sinks: bool,
-    /// Queries carry a gate of their own size.
-    pub(super) gated_queries: bool,
-    /// Multi-head latent attention (MLA).
-    pub(super) latent: bool,
-    /// Routed experts (MoE).
-    pub(super) experts: bool,
-    /// Norms per layer; two if none are stated.
-    norms: Option<u64>,
-    /// As in GPT-2: LayerNorm with a bias, and a feed-forward part without a gate.
-    pub(super) classic: bool,
-    pub(super) layers: Layers,
-}
-
-#[derive(Deserialize)]
-struct Table {
-    families: Vec<Family>,
-}
-
-static FAMILIES: LazyLock<Vec<Family>> = LazyLock::new(|| {
-    let table: Table = toml::from_str(include_str!("families.toml")).expect("the table is valid");
-    table.families
-});
-
-impl Family {
-    pub(super) fn norms(&self) -> u64 {
-        self.norms.unwrap_or(2)
+/// The shape of an unknown family without headers: only if `config.json` states the sizes, and no key that may change what
+/// layers keep is left over.
+fn by_keys(config: &Config) -> Result<ModelShape> {
+    let family = config.family()?;
+    let needed = [
+        "hidden_size",
+        "num_attention_heads",
+        "num_hidden_layers",
+        "num_key_value_heads",
+        "vocab_size",
+    ];
+    let strange: Vec<&str> = config.keys().filter(|key| may_change_layers(config, key)).collect();
+    if needed.iter().any(|key| config.get(&[key]).is_none()) || !strange.is_empty() {
+        return Err(unknown_family(family, &strange));
     }
+    let mut shape = Reader::new(config)?.shape()?;
+    shape.notes.push(format!(
+        "the family `{family}` is not known: it is assumed to be as the keys of `config.json` say, and to have nothing that they do not say"
+    ));
+    Ok(shape)
 }
 
-fn find(name: &str) -> Option<&'static Family> {
-    FAMILIES
-        .iter()
-        .find(|family| family.names.iter().any(|known| known == name))
+/// Words in keys that say what layers keep.
+const WORDS: [&str; 20] = [
+    "attn",
+    "attention",
+    "window",
+    "layer",
+    "block",
+    "pattern",
+    "ssm",
+    "mamba",
+    "state",
+    "conv",
+    "latent",
+    "lora",
+    "compress",
+    "index",
+    "sparse",
+    "chunk",
+    "share",
+    "kv",
+    "recurrent",
+    "hybrid",
+];
+/// Keys with such words that are read here, or that change nothing.
+const UNDERSTOOD: [&str; 62] = [
+    "_attn_implementation",
+    "attention_bias",
+    "attention_chunk_size",
+    "attention_dropout",
+    "attention_multiplier",
+    "attention_probs_dropout_prob",
+    "attn_implementation",
+    "attn_layer_indices",
+    "attn_layer_offset",
+    "attn_layer_period",
+    "attn_logit_softcapping",
+    "attn_output_gate",
+    "attn_pdrop",
+    "block_configs",
+    "cross_attention_layers",
+    "decoder_sparse_step",
+    "expert_layer_offset",
+    "expert_layer_period",
+    "first_k_dense_replace",
+    "full_attention_interval",
+    "hidden_size_per_layer_input",
+    "hybrid_layer_pattern",
+    "hybrid_override_pattern",
+    "image_token_index",
+    "index_head_dim",
+    "index_n_heads",
+    "index_topk",
+    "interleave_moe_layer_step",
+    "kv_lora_rank",
+    "layer_norm_eps",
+    "layer_norm_epsilon",
+    "layer_types",
+    "layernorm_epsilon",
+    "layers_block_type",
+    "linear_attn_config",
+    "mamba_conv_bias",
+    "mamba_d_conv",
+    "mamba_d_head",
+    "mamba_d_ssm",
+    "mamba_d_state",
+    "mamba_expand",
+    "mamba_n_groups",
+    "mamba_n_heads",
+    "mamba_ssm_dtype",
+    "max_window_layers",
+    "mlp_layer_types",
+    "mlp_only_layers",
+    "moe_layer_freq",
+    "n_shared_experts",
+    "no_rope_layer_interval",
+    "no_rope_layers",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "num_kv_shared_layers",
+    "num_nextn_predict_layers",
+    "q_lora_rank",
+    "query_pre_attn_scalar",
+    "shared_expert_intermediate_size",
+    "sliding_window",
+    "sliding_window_pattern",
+    "use_sliding_window",
+    "linear_conv_kernel_dim",
+];
+
+/// Whether a key may say something of the layers that is not read here. A key that is null, false or 0 says nothing.
+fn may_change_layers(config: &Config, key: &str) -> bool {
+    let says = config.get(&[key]).is_some_and(|value| value != false && value != 0);
+    says && WORDS.iter().any(|word| key.contains(word)) && !UNDERSTOOD.contains(&key)
 }
 
-fn is_known(config: &Config) -> bool {
-    config.family().is_ok_and(|name| find(name).is_some())
-}
-
-/// The shape that a `config.json` describes.
-fn read_family(config: &Config) -> Result<ModelShape> {
-    let name = config.family()?;
-    let family = find(name).ok_or_else(|| unknown_family(name))?;
-    Reader::new(config, family)?.shape(name)
-}
-
-fn unknown_family(name: &str) -> Fault {
-    let mut known: Vec<&str> = FAMILIES
-        .iter()
-        .flat_map(|family| &family.names)
-        .map(String::as_str)
-        .collect();
-    known.sort_unstable();
+fn unknown_family(name: &str, strange: &[&str]) -> Fault {
+    let keys: Vec<String> = strange.iter().map(|key| format!("`{key}`")).collect();
+    let why = match keys.len() {
+        0 => String::new(),
+        _ => format!(" (unknown there: {})", keys.join(", ")),
+    };
     Fault::usage(format!(
-        "the family `{name}` is not known: its tensors and its KV cache per token cannot be derived from `config.json`"
+        "the family `{name}` is not known: its tensors and its KV cache per token cannot be derived from `config.json`{why}"
     ))
     .hint(format!(
         "the headers of its safetensors files would decide it: give a folder that has them; known are {}",
-        known.join(", ")
+        family::names().join(", ")
     ))
-}
-
-/// Larger than any dimension of any model; small enough that products of two do not overflow.
-const LARGEST: u64 = 1 << 26;
-const MOST_LAYERS: u64 = 4096;
-
-/// The part of a `config.json` that describes the language model.
-#[derive(Clone, Debug)]
-pub(crate) struct Config {
-    values: Map<String, Value>,
-    /// Whether the file describes more than text, such as images or audio.
-    multimodal: bool,
-}
-
-impl Config {
-    /// The language model of a parsed `config.json`: the file itself, or its `text_config`.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if it is not an object.
-    pub(crate) fn new(json: &Value) -> Result<Self> {
-        let Value::Object(outer) = json else {
-            return Err(Fault::usage("`config.json` is not an object"));
-        };
-        let inner = ["text_config", "llm_config"]
-            .iter()
-            .find_map(|key| outer.get(*key)?.as_object());
-        let Some(inner) = inner else {
-            return Ok(Self {
-                values: outer.clone(),
-                multimodal: outer.contains_key("vision_config"),
-            });
-        };
-        let mut values = inner.clone();
-        // These keys are stated once for the whole file.
-        for key in ["dtype", "torch_dtype", "quantization_config", "tie_word_embeddings"] {
-            if let Some(value) = outer.get(key).filter(|_| !values.contains_key(key)) {
-                values.insert(key.to_owned(), value.clone());
-            }
-        }
-        Ok(Self {
-            values,
-            multimodal: true,
-        })
-    }
-
-    pub(crate) fn is_multimodal(&self) -> bool {
-        self.multimodal
-    }
-
-    /// `model_type`: the family.
-    pub(crate) fn family(&self) -> Result<&str> {
-        let name = self.get(&["model_type"]).and_then(Value::as_str);
-        name.ok_or_else(|| unknown("model_type", "it names the model's family"))
-    }
-
-    /// The first non-null value under these keys.
-    pub(crate) fn get(&self, names: &[&str]) -> Option<&Value> {
-        names
-            .iter()
-            .find_map(|name| self.values.get(*name).filter(|value| !value.is_null()))
-    }
-
-    /// A positive integer under the first of these keys with a value.
-    pub(crate) fn optional(&self, names: &[&str]) -> Result<Option<u64>> {
-        let Some(value) = self.get(names) else {
-            return Ok(None);
-        };
-        value
-            .as_u64()
-            .filter(|number| (1..=LARGEST).contains(number))
-            .map(Some)
-            .ok_or_else(|| {
-                Fault::usage(format!("`config.json`: `{}` cannot be {}", names[0], short(value)))
-                    .hint(format!("a whole number from 1 to {LARGEST}"))
-            })
-    }
-
-    /// Like [`Config::optional`], but required.
-    pub(crate) fn number(&self, names: &[&str]) -> Result<u64> {
-        self.optional(names)?
-            .ok_or_else(|| unknown(names[0], "without it the model's size is not known"))
-    }
-
-    /// Like [`Config::optional`], but 0 is allowed and is the default.
-    pub(crate) fn number_or_zero(&self, names: &[&str]) -> Result<u64> {
-        match self.get(names).and_then(Value::as_u64) {
-            Some(0) => Ok(0),
-            _ => Ok(self.optional(names)?.unwrap_or(0)),
-        }
-    }
-
-    /// A boolean under the first of these keys with a value; else `default`.
-    pub(crate) fn flag(&self, names: &[&str], default: bool) -> Result<bool> {
-        match self.get(names) {
-            None => Ok(default),
-            Some(value) => value.as_bool().ok_or_else(|| {
-                Fault::usage(format!(
-                    "`config.json`: `{}` must be true or false, and is {}",
-                    names[0],
-                    short(value)
-                ))
-            }),
-        }
-    }
-
-    /// The number of layers.
-    pub(crate) fn layers(&self) -> Result<u64> {
-        let layers = self.number(&["num_hidden_layers", "n_layer"])?;
-        if layers > MOST_LAYERS {
-            return Err(Fault::usage(format!(
-                "`config.json`: {layers} layers are more than any model has"
-            )));
-        }
-        Ok(layers)
-    }
-
-    /// A list of names, one per layer: `layer_types`.
-    pub(crate) fn names(&self, names: &[&str]) -> Option<Vec<&str>> {
-        let list = self.get(names)?.as_array()?;
-        list.iter().map(Value::as_str).collect()
-    }
-
-    /// A list of integers: `mlp_only_layers`.
-    pub(crate) fn numbers(&self, name: &str) -> Option<Vec<u64>> {
-        let list = self.get(&[name])?.as_array()?;
-        list.iter().map(Value::as_u64).collect()
-    }
-
-    /// The data type of the weights, if stated.
-    pub(crate) fn dtype(&self) -> Result<Option<Dtype>> {
-        match self.get(&["dtype", "torch_dtype"]).and_then(Value::as_str) {
-            None | Some("auto") => Ok(None),
-            Some(name) => name.parse().map(Some),
-        }
-    }
-}
-
-/// The error for a missing value, with the files that would replace it.
-fn unknown(name: &str, why: &str) -> Fault {
-    Fault::usage(format!("`config.json` has no `{name}`: {why}"))
-        .hint("the headers of its safetensors files would decide it: give a folder that has them")
-}
-
-fn short(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(40) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    //! Compares the computed state of layers with the state that transformers keeps for one sequence.
+    //! Compares what layers keep with what transformers keeps of one sequence, by `config.json` and by headers alone.
 
     use std::path::Path;
 
-    use serde_json::Value;
+    use serde_json::{Map, Value, json};
 
+    use super::headers::StoredTensor;
     use super::model::PerSequence;
     use super::*;
 
-    #[test]
-    fn layers_keep_what_transformers_keeps() {
+    /// Made-up small models of many families, with what transformers keeps and the shapes of their tensors.
+    fn caches() -> (u64, Map<String, Value>) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/shapes/caches.json");
         let known: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-        let tokens = known["tokens"].as_u64().unwrap();
-        let caches = known["caches"].as_object().unwrap();
-        assert!(caches.len() >= 9);
-        for (name, cache) in caches {
+        let caches = known["caches"].as_object().unwrap().clone();
+        assert!(caches.len() >= 24);
+        (known["tokens"].as_u64().unwrap(), caches)
+    }
+
+    fn sum(shape: &ModelShape, of: impl Fn(&Layer) -> u64) -> u64 {
+        shape.layers.iter().map(of).sum()
+    }
+
+    fn state(shape: &ModelShape, of: impl Fn(&PerSequence) -> u64) -> u64 {
+        sum(shape, |layer| layer.per_sequence.as_ref().map_or(0, &of))
+    }
+
+    fn widths(shape: &ModelShape) -> Vec<u64> {
+        let layers = shape.layers.iter();
+        layers
+            .map(|layer| layer.per_token.iter().map(|cache| cache.heads * cache.width).sum())
+            .collect()
+    }
+
+    #[test]
+    fn layers_keep_what_transformers_keeps() {
+        let (tokens, caches) = caches();
+        for (name, cache) in &caches {
             let config = Config::new(&cache["config"]).unwrap();
-            let layers = read(&config, None).unwrap().layers;
-            let sum = |of: &dyn Fn(&Layer) -> u64| layers.iter().map(|layer| layer.count * of(layer)).sum::<u64>();
-            let keys_and_values = sum(&|layer| {
-                let kept = layer.per_token.as_ref();
-                // Between two steps transformers keeps one token fewer than the window; the next one completes it.
-                kept.map_or(0, |kept| {
-                    kept.on_rank(1) * kept.window.map_or(tokens, |window| tokens.min(window - 1))
-                })
+            let shape = read(&config, None).unwrap();
+            // Between two steps transformers keeps one token fewer than the window; the next one completes it.
+            let kept = |cache: &PerToken| cache.window.map_or(tokens, |window| tokens.min(window - 1));
+            let keys_and_values = sum(&shape, |layer| {
+                let caches = layer.per_token.iter();
+                caches.map(|cache| cache.heads * cache.width * kept(cache)).sum()
             });
             // It also keeps one input of the convolution more than engines need: as many as the kernel covers.
-            let kernel = config
-                .optional(&["mamba_d_conv", "linear_conv_kernel_dim"])
-                .unwrap()
-                .unwrap_or(2);
-            let state = |of: &dyn Fn(&PerSequence) -> u64| sum(&|layer| layer.per_sequence.as_ref().map_or(0, of));
-            let convolution = state(&|state| state.convolution / (kernel - 1) * kernel);
-            let recurrent = state(&|state| state.recurrent);
-            assert_eq!(cache["keys_and_values"], keys_and_values, "{name}");
+            let kernels = ["mamba_d_conv", "linear_conv_kernel_dim", "conv_kernel", "conv_L_cache"];
+            let kernel = config.optional(&kernels).unwrap().unwrap_or(4);
+            let convolution = state(&shape, |state| state.convolution / (kernel - 1) * kernel);
+            // It keeps the latents of MLA expanded, for every head.
+            if config.get(&["kv_lora_rank"]).is_none() {
+                assert_eq!(cache["keys_and_values"], keys_and_values, "{name}");
+            }
             assert_eq!(cache["convolution"], convolution, "{name}");
-            assert_eq!(cache["recurrent"], recurrent, "{name}");
+            assert_eq!(cache["recurrent"], state(&shape, |state| state.recurrent), "{name}");
+            let tensors = cache["tensors"].as_object().unwrap();
+            let stored = tensors.values().map(|dims| {
+                dims.as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|one| one.as_u64().unwrap())
+                    .product::<u64>()
+            });
+            assert_eq!(shape.parameters(), stored.sum::<u64>(), "{name}");
         }
     }
-}
 
-#[cfg(test)]
-mod config_tests {
-    use serde_json::json;
+    fn headers(cache: &Value) -> Headers {
+        let tensor = |(name, dims): (&String, &Value)| {
+            let dims: Vec<u64> = dims
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|one| one.as_u64().unwrap())
+                .collect();
+            StoredTensor {
+                name: name.clone(),
+                dtype: "F32".into(),
+                bytes: dims.iter().product::<u64>() * 4,
+                dims,
+            }
+        };
+        Headers {
+            tensors: cache["tensors"].as_object().unwrap().iter().map(tensor).collect(),
+        }
+    }
 
-    use super::*;
-
+    /// Without the name of the family the headers give the same, or say what they do not give.
     #[test]
-    fn what_is_absurd_or_missing_is_named() {
-        let config = Config::new(&json!({"hidden_size": -1, "n_layer": 5000, "flag": 3, "huge": 1_u64 << 40})).unwrap();
-        let says = |result: Result<u64>, text: &str| assert!(result.unwrap_err().message.contains(text));
-        says(config.number(&["hidden_size"]), "`hidden_size` cannot be -1");
-        says(config.number(&["vocab_size"]), "no `vocab_size`");
-        says(config.number(&["huge"]), "cannot be 1099511627776");
-        says(config.layers(), "5000 layers");
-        assert!(config.flag(&["flag"], true).is_err());
-        assert!(Config::new(&json!([1])).is_err());
-        assert!(config.family().unwrap_err().hint.unwrap().contains("safetensors"));
+    fn headers_suffice_without_the_name_of_the_family() {
+        let mut states = 0;
+        for (name, cache) in &caches().1 {
+            let known = read(&Config::new(&cache["config"]).unwrap(), None).unwrap();
+            let mut renamed = cache["config"].clone();
+            renamed["model_type"] = json!("renamed");
+            let config = Config::new(&renamed).unwrap();
+            let stored = Stored::new(&headers(cache), &config).unwrap();
+            let found = read(&config, Some(&stored)).unwrap();
+            assert_eq!(widths(&found), widths(&known), "{name}: {:?}", found.notes);
+            let recurrent = state(&known, |state| state.recurrent + state.convolution);
+            let unknown = found.notes.iter().any(|note| note.contains("unknown state in layer"));
+            if !unknown {
+                assert_eq!(
+                    state(&found, |state| state.recurrent + state.convolution),
+                    recurrent,
+                    "{name}"
+                );
+                states += u64::from(recurrent > 0);
+            }
+            assert!(found.by_headers && found.parameters() > 0, "{name}");
+        }
+        assert!(states >= 6, "{states}");
+    }
+
+    /// Of a known family, headers that agree change nothing.
+    #[test]
+    fn headers_agree_with_the_keys() {
+        for (name, cache) in &caches().1 {
+            let config = Config::new(&cache["config"]).unwrap();
+            let stored = Stored::new(&headers(cache), &config).unwrap();
+            let (with, without) = (read(&config, Some(&stored)).unwrap(), read(&config, None).unwrap());
+            assert!(with == without, "{name}: {:?}", with.notes);
+        }
     }
 
     #[test]
-    fn the_text_part_of_a_larger_model_is_read() {
-        let json = json!({"model_type": "gemma3", "dtype": "bfloat16", "text_config": {"model_type": "gemma3_text", "hidden_size": 8}});
-        let config = Config::new(&json).unwrap();
-        assert_eq!(config.family().unwrap(), "gemma3_text");
-        assert_eq!(config.dtype().unwrap(), Some(Dtype::Bfloat16));
-        assert!(config.is_multimodal());
+    fn an_unknown_family_is_read_by_its_keys_only_if_all_are_understood() {
+        let mut json = json!({"model_type": "renamed", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 100,
+                              "num_hidden_layers": 2, "intermediate_size": 64, "tie_word_embeddings": true});
+        let shape = read(&Config::new(&json).unwrap(), None).unwrap();
+        assert_eq!(widths(&shape), [64, 64]);
+        assert!(shape.notes[0].contains("`renamed` is not known"), "{:?}", shape.notes);
+        json["memory_layers"] = json!([1]);
+        let refused = read(&Config::new(&json).unwrap(), None).unwrap_err();
+        assert!(refused.message.contains("`memory_layers`"), "{}", refused.message);
     }
 }

@@ -25,10 +25,10 @@ pub(crate) struct ModelShape {
     pub ends: Vec<Tensor>,
     /// Whether the output matrix is the embedding.
     pub tied: bool,
-    /// The layers, equal ones grouped.
+    /// The layers, in their order.
     pub layers: Vec<Layer>,
-    /// A note for people on parts of the model that are not counted, such as a vision tower.
-    pub left_out: Option<String>,
+    /// Notes for people: what is assumed, and what is not known and so not counted.
+    pub notes: Vec<String>,
     /// Whether the family is unknown, so that only bytes and states are known, from the headers of the files.
     pub by_headers: bool,
 }
@@ -36,28 +36,26 @@ pub(crate) struct ModelShape {
 impl ModelShape {
     /// Parameters of the whole model; a tied output matrix counts once.
     pub(crate) fn parameters(&self) -> u64 {
-        self.tensors().fold(0, |sum: u64, (count, tensor)| {
-            sum.saturating_add(tensor.parameters().saturating_mul(count))
-        })
+        let tensors = self.tensors().map(|(_, tensor)| tensor.parameters());
+        tensors.fold(0, u64::saturating_add)
     }
 
-    /// Every tensor with its number of occurrences.
-    pub(crate) fn tensors(&self) -> impl Iterator<Item = (u64, &Tensor)> {
-        let ends = self.ends.iter().map(|tensor| (1, tensor));
-        let layers = self.layers.iter();
-        ends.chain(layers.flat_map(|layer| layer.tensors.iter().map(|tensor| (layer.count, tensor))))
+    /// Every tensor with the number of its layer; `None` outside of the layers.
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = (Option<u64>, &Tensor)> {
+        let ends = self.ends.iter().map(|tensor| (None, tensor));
+        let layers = (0..).zip(&self.layers);
+        ends.chain(layers.flat_map(|(number, layer)| layer.tensors.iter().map(move |tensor| (Some(number), tensor))))
     }
 }
 
-/// Layers of one kind.
+/// One layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layer {
-    /// The number of these layers.
-    pub count: u64,
-    /// The parameters of one.
+    /// Its parameters.
     pub tensors: Vec<Tensor>,
-    /// The KV cache per token; `None` for a recurrent layer.
-    pub per_token: Option<PerToken>,
+    /// What it keeps of tokens: keys and values, and the keys of an indexer; nothing in a recurrent layer, and in one that
+    /// reads the cache of another.
+    pub per_token: Vec<PerToken>,
     /// The state per sequence.
     pub per_sequence: Option<PerSequence>,
     /// The memory of a pass through one layer, phase by phase.
@@ -74,10 +72,10 @@ impl Layer {
         }
     }
 
-    /// Adds keys and values per token.
-    pub(super) fn keeping(self, heads: u64, width: u64, window: Option<u64>) -> Self {
-        let per_token = Some(PerToken { heads, width, window });
-        Self { per_token, ..self }
+    /// Adds a cache of tokens.
+    pub(super) fn keeping(mut self, cache: PerToken) -> Self {
+        self.per_token.push(cache);
+        self
     }
 
     /// Adds a state of `recurrent` elements per sequence, and the last inputs of a convolution: `inputs` elements each,
@@ -95,20 +93,11 @@ impl Layer {
     /// Adds the tensors, state and phases of `other`.
     pub(super) fn with(mut self, other: Layer) -> Self {
         self.tensors.extend(other.tensors);
-        self.per_token = self.per_token.or(other.per_token);
+        self.per_token.extend(other.per_token);
         self.per_sequence = self.per_sequence.or(other.per_sequence);
         self.phases.extend(other.phases);
         self
     }
-}
-
-/// Groups equal layers, in the order of their first occurrence.
-pub(super) fn group_equal(layers: impl IntoIterator<Item = Layer>) -> Vec<Layer> {
-    let counted = count_equal(layers.into_iter().map(|layer| (1, layer)));
-    counted
-        .into_iter()
-        .map(|(count, layer)| Layer { count, ..layer })
-        .collect()
 }
 
 /// Adds up the counts of equal items, in the order of their first occurrence.
@@ -123,26 +112,61 @@ pub(crate) fn count_equal<T: PartialEq>(items: impl IntoIterator<Item = (u64, T)
     counted
 }
 
-/// Keys and values of one token, or the latent that replaces them: `heads` times `width` elements.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A cache of tokens: keys and values, the latent that replaces them, or the keys of an indexer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PerToken {
-    /// KV heads. 1 for a latent (MLA); every rank keeps it.
+    /// KV heads, which ranks share. 1 for a latent and for an indexer; every rank keeps those.
     pub heads: u64,
-    /// Elements per head: key and value together, or latent and rotary key.
+    /// Elements of an entry per head (key and value together), or bytes, as `layout` says.
     pub width: u64,
     /// The number of most recent tokens that are kept; `None` for all.
     pub window: Option<u64>,
+    /// Tokens that one entry stands for: 1, unless the layer compresses them.
+    pub tokens: u64,
+    pub layout: Layout,
+}
+
+/// How an entry of a cache is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Elements in the type of the KV cache.
+    Elements,
+    /// Elements in the type of the KV cache; with FP8 these many bytes, scales and unquantized parts included.
+    Packed { fp8: u64 },
+    /// Bytes, whatever the type of the KV cache.
+    Bytes,
 }
 
 impl PerToken {
-    /// Elements per token on one of `ranks`.
-    pub(crate) fn on_rank(&self, ranks: u64) -> u64 {
-        self.heads.div_ceil(ranks.max(1)).max(1).saturating_mul(self.width)
+    /// An entry for every token, in the type of the KV cache.
+    pub(super) fn new(heads: u64, width: u64, window: Option<u64>) -> Self {
+        Self {
+            heads,
+            width,
+            window,
+            tokens: 1,
+            layout: Layout::Elements,
+        }
     }
 
-    /// Tokens kept of a sequence of `tokens`.
-    pub(crate) fn resident_tokens(&self, tokens: u64) -> u64 {
-        self.window.map_or(tokens, |window| tokens.min(window))
+    /// An entry of `bytes` for every `tokens` tokens, kept by every rank.
+    pub(super) fn of_bytes(bytes: u64, tokens: u64, window: Option<u64>) -> Self {
+        Self {
+            tokens,
+            layout: Layout::Bytes,
+            ..Self::new(1, bytes, window)
+        }
+    }
+
+    /// Bytes of an entry on one of `ranks`.
+    pub(crate) fn entry(&self, dtype: Dtype, ranks: u64) -> u64 {
+        let width = self.heads.div_ceil(ranks.max(1)).max(1).saturating_mul(self.width);
+        match self.layout {
+            Layout::Elements => dtype.bytes(width),
+            Layout::Packed { fp8 } if dtype == Dtype::Fp8 => fp8,
+            Layout::Packed { .. } => dtype.bytes(width),
+            Layout::Bytes => width,
+        }
     }
 }
 
@@ -228,6 +252,8 @@ pub(crate) struct Tensor {
     pub copies: u64,
     pub role: Role,
     pub split: Split,
+    /// Names of the modules that hold it, below the layer, as families call them; a quantization excludes modules by name.
+    pub modules: &'static [&'static str],
 }
 
 /// A matrix of a layer.
@@ -238,6 +264,7 @@ pub(super) fn matrix(rows: u64, columns: u64, split: Split) -> Tensor {
         copies: 1,
         role: Role::Linear,
         split,
+        modules: &[],
     }
 }
 
@@ -249,6 +276,10 @@ pub(super) fn vector(rows: u64, split: Split) -> Tensor {
 impl Tensor {
     pub(super) fn with_role(self, role: Role) -> Self {
         Self { role, ..self }
+    }
+
+    pub(super) fn named(self, modules: &'static [&'static str]) -> Self {
+        Self { modules, ..self }
     }
 
     pub(super) fn times(self, copies: u64) -> Self {
@@ -296,6 +327,8 @@ pub enum Dtype {
     Fp8,
     /// 1 byte.
     Int8,
+    /// Blocks of 16 elements in 4 bits with a 1-byte scale, 9 bytes.
+    Nvfp4,
     /// llama.cpp: blocks of 32 elements with a 2-byte scale, 34 bytes.
     #[serde(rename = "q8_0")]
     Q8_0,
@@ -305,7 +338,7 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    const ALL: [(Dtype, &'static [&'static str]); 7] = [
+    const ALL: [(Dtype, &'static [&'static str]); 8] = [
         (Dtype::Float32, &["float32", "f32", "fp32", "float"]),
         (Dtype::Float16, &["float16", "f16", "fp16", "half"]),
         (Dtype::Bfloat16, &["bfloat16", "bf16"]),
@@ -321,6 +354,7 @@ impl Dtype {
             ],
         ),
         (Dtype::Int8, &["int8"]),
+        (Dtype::Nvfp4, &["nvfp4"]),
         (Dtype::Q8_0, &["q8_0"]),
         (Dtype::Q4_0, &["q4_0"]),
     ];
@@ -331,6 +365,7 @@ impl Dtype {
             Dtype::Float32 => numbers.saturating_mul(4),
             Dtype::Float16 | Dtype::Bfloat16 => numbers.saturating_mul(2),
             Dtype::Fp8 | Dtype::Int8 => numbers,
+            Dtype::Nvfp4 => numbers.div_ceil(16).saturating_mul(9),
             Dtype::Q8_0 => numbers.div_ceil(32).saturating_mul(34),
             Dtype::Q4_0 => numbers.div_ceil(32).saturating_mul(18),
         }

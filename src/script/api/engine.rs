@@ -590,13 +590,14 @@ pub mod methods {
     /// defined by vLLM's bench, but without its rescaling to a total of requests / rate), and `max_concurrency`
     /// (further requests wait, and their response time includes the wait); `steps` (an array of `#{ rate, seconds }`,
     /// where 0 is a pause, or of `#{ concurrency, seconds }`); `trace` (a file with one JSON object per line: `at` in
-    /// seconds, `input`, `output`; or in Mooncake's format, `timestamp` in milliseconds, `input_length`,
-    /// `output_length`; or in BurstGPT's, `Timestamp` in seconds, `Request tokens`, `Response tokens`, also as CSV).
+    /// seconds, `input`, `output`; or a trace of Mooncake, Qwen-Bailian, BurstGPT or Azure's LLM inference as published,
+    /// recognised by its fields or columns; requests that had failed when it was recorded are left out).
     ///
     /// **Lengths**: `input` and `output`, in tokens: an int, `#{ uniform: [lo, hi] }`,
     /// `#{ normal: #{ mean, std, min, max } }` or `#{ lognormal: #{ median, sigma, min, max } }` (by default `min` is 1
     /// and `max` the 99.9th percentile; values outside are drawn again). Or `prompts` (a file with a prompt per line,
-    /// or JSON lines with `prompt` and optionally `output`, `output_len` or `max_tokens`), sent in order; `input` is
+    /// or JSON objects, a line each or in an array, with `prompt`, ShareGPT's `conversations` or OpenAI's `messages`, and
+    /// optionally `output`, `output_len` or `max_tokens`), sent in order; `input` is
     /// then the longest prompt in tokens, if no tokenizer is available. No two prompts share a prefix, unless
     /// `shared_prefix` (tokens) is given.
     ///

@@ -233,7 +233,7 @@ fn safetensors(bytes: &[u8]) {
     if headers.add(bytes).is_ok() {
         let _ = (
             headers.bytes(),
-            headers.parameters(false),
+            headers.parameters(4),
             headers.float(),
             headers.has_integer_weights(),
         );
