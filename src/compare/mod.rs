@@ -245,7 +245,7 @@ const LOWER: &str = "
 /// power.
 const NEUTRAL: &str = "
     elapsed_time prompts num_requests max_concurrent_requests total_input_tokens total_output_tokens
-    runs timeline_samples points succeeded not_succeeded additional_cuda_graphs
+    mean_concurrency runs timeline_samples points succeeded not_succeeded additional_cuda_graphs
     allocated_before max_allocated_before reserved_before baseline
     kv_cache kv_cache_pool kv_cache_used
     power_mean power_max temperature_mean temperature_max

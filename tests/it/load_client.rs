@@ -14,8 +14,8 @@ use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, b
 use profiler::engine::{Protocol, decoder};
 use profiler::fault::{Fault, Result};
 use profiler::load::{
-    BuildRequest, Control, Failure, FailureForm, LoadConfig, LoadRun, QueuedRequest, RequestOutcome, RequestRecord,
-    RequestSource, Slots, run_load,
+    BuildRequest, Control, Failure, FailureForm, LoadConfig, LoadRun, QueuedRequest, Rejection, RequestOutcome,
+    RequestRecord, RequestSource, Slots, run_load,
 };
 use server::{Act, LAST, Server, TOKEN, good, server, streamed};
 use tokio_util::sync::CancellationToken;
@@ -75,8 +75,8 @@ impl RequestSource for Alike {
         self.again.is_some()
     }
 
-    fn rejected(&self, status: u16, before: u64, retry_after: Option<Duration>) -> Option<Duration> {
-        assert_eq!((status, retry_after), (429, Some(ms(1000))));
+    fn rejected(&self, rejection: &Rejection, before: u64) -> Option<Duration> {
+        assert_eq!((rejection.status, rejection.retry_after), (429, Some(ms(1000))));
         self.again.filter(|_| before < 3)
     }
 

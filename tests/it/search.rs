@@ -51,7 +51,13 @@ fn every_strategy_finds_a_true_boundary_within_its_probes() {
             ));
             let told = format!("{strategy} on {truth}: {result}");
             assert!(result["probes"].as_u64().unwrap() <= most, "{told}");
-            assert_eq!(result["probes"], result["points"], "{told}");
+            // The easiest point is asked twice before it is recorded that nothing fits.
+            let repeated = u64::from(truth == "false");
+            assert_eq!(
+                result["probes"].as_u64().unwrap(),
+                result["points"].as_u64().unwrap() + repeated,
+                "{told}"
+            );
             assert_eq!(result["starts"], 0, "{told}");
             assert!(result["seconds"].as_f64().unwrap() >= 0.0, "{told}");
             if strategy == "adaptive" {
@@ -458,7 +464,7 @@ fn a_killed_search_ends_as_an_undisturbed_one() {
 
 #[test]
 fn what_the_engine_reports_is_verified_from_both_sides() {
-    for (tokens, most) in [(45_000, 8), (20_000, 8), (70_000, 1), (1_000, 2)] {
+    for (tokens, most) in [(45_000, 8), (20_000, 8), (70_000, 1), (1_000, 3)] {
         let result = found(&format!(
             r#"let map = boundary(#{{ input: [2048, 32768], output: [512, 32768] }}, #{{}});
             let starts = 0;
@@ -482,7 +488,7 @@ fn what_the_engine_reports_is_verified_from_both_sides() {
             done["probes"].as_u64().unwrap() <= most && done["starts"] == 1,
             "{result}"
         );
-        if most > 2 {
+        if most > 3 {
             let certificate = json!({ "by": "report", "ends": 2, "middle": 1, "not_sent": 0, "within": { "input": 64, "output": 64 }, "probes": done["probes"] });
             assert_eq!(done["verified"], certificate, "{result}");
             assert_eq!(done["predicted"]["verified"], 3, "{result}");

@@ -14,10 +14,11 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::clock::ModelClock;
 use crate::engine::adapter::{Protocol, RequestForm};
 use crate::engine::wire::protocol;
+use crate::engine::wire::refusal::short_error_detail;
 use crate::fault::{Fault, Result};
 use crate::load::plan::{LoadProgress, PlannedRequest, Schedule};
 use crate::load::{
-    BuildRequest, Control, FailureForm, LoadRun, QueuedRequest, RequestOutcome, RequestRecord, RequestSource,
+    BuildRequest, Control, FailureForm, LoadRun, QueuedRequest, Rejection, RequestOutcome, RequestRecord, RequestSource,
 };
 use crate::run::{BoundedFile, hide_json};
 use crate::task::lock;
@@ -177,18 +178,24 @@ impl RequestSource for Feed {
         self.retries
     }
 
-    fn rejected(&self, status: u16, before: u64, retry_after: Option<Duration>) -> Option<Duration> {
+    fn rejected(&self, rejection: &Rejection, before: u64) -> Option<Duration> {
         let longest = self.clock.real(MAX_REJECTED);
         let served = lock(&self.served);
         if served.streaming == 0 && served.last.elapsed() >= longest {
             let seconds = MAX_REJECTED.as_secs();
             self.give_up(format!(
-                "rate limited: the server rejected every request for {seconds} s, with status {status}"
+                "rate limited: the server rejected every request for {seconds} s, with status {}: {}",
+                rejection.status,
+                short_error_detail(&rejection.body)
             ));
             return None;
         }
         let noise = f64::from(served.last.elapsed().subsec_nanos() % 1000) / 1e3;
-        Some(self.clock.real(backoff(before, retry_after, noise)).min(longest))
+        Some(
+            self.clock
+                .real(backoff(before, rejection.retry_after, noise))
+                .min(longest),
+        )
     }
 
     fn first_token(&self) {

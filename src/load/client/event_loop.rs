@@ -635,7 +635,7 @@ impl Client {
     fn end_exchange(&mut self, exchange: Box<Exchange>, at: Instant) {
         let again = exchange
             .rejection()
-            .and_then(|(status, retry_after)| self.source.rejected(status, exchange.rejections(), retry_after));
+            .and_then(|rejection| self.source.rejected(&rejection, exchange.rejections()));
         match again {
             Some(wait) => self.waiting.push((at + wait, exchange)),
             None => self.end_request(exchange.complete(at), at),

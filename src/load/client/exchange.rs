@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 
-use super::QueuedRequest;
 use super::http1::Response;
+use super::{QueuedRequest, Rejection};
 use crate::load::framing::{Counts, Decode, EventReader, Held, StreamEvent};
 use crate::load::record::{Failure, FailureForm, RequestOutcome, RequestRecord};
 
@@ -184,11 +184,15 @@ impl Exchange {
         self.on_idle = false;
     }
 
-    /// The status and the server's `Retry-After`, if the response is complete and rejects the request for now.
-    pub(super) fn rejection(&self) -> Option<(u16, Option<Duration>)> {
+    /// The response, if it is complete and rejects the request for now.
+    pub(super) fn rejection(&self) -> Option<Rejection> {
         let status = self.response.status.filter(|status| matches!(status, 429 | 503))?;
         let may = self.retries && self.response.done() && !self.wire.is_empty() && self.state.malformed.is_none();
-        may.then_some((status, self.response.retry_after))
+        may.then(|| Rejection {
+            status,
+            retry_after: self.response.retry_after,
+            body: String::from_utf8_lossy(&self.state.beginning).into_owned(),
+        })
     }
 
     /// How often it was rejected before.

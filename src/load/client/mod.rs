@@ -57,6 +57,16 @@ pub enum Control {
 /// Builds a request. Runs on one of several threads; an error ends the load when the request's turn comes.
 pub type BuildRequest = Box<dyn FnOnce() -> Result<QueuedRequest> + Send>;
 
+/// A response that rejects a request for now.
+pub struct Rejection {
+    /// 429 or 503.
+    pub status: u16,
+    /// The delay that the server asks for.
+    pub retry_after: Option<Duration>,
+    /// The beginning of its body.
+    pub body: String,
+}
+
 /// Supplies requests and receives their results. `next`, the functions it returns and `ended` are not called on the
 /// thread that reads responses. They may be slow if requests are supplied faster than they are sent. Requests are
 /// fetched and built ahead of time; unsent ones are dropped.
@@ -75,10 +85,9 @@ pub trait RequestSource: Send + Sync {
         Control::Continue
     }
 
-    /// A request was rejected with this status (429 or 503), after `before` other times, and the server asked for this
-    /// delay. Returns how long to wait before it is sent again; `None` if it has failed. Called on the thread that reads
-    /// responses, so it must be fast.
-    fn rejected(&self, _status: u16, _before: u64, _retry_after: Option<Duration>) -> Option<Duration> {
+    /// A request was rejected for now, after `before` other times. Returns how long to wait before it is sent again; `None`
+    /// if it has failed. Called on the thread that reads responses, so it must be fast.
+    fn rejected(&self, _rejection: &Rejection, _before: u64) -> Option<Duration> {
         None
     }
 

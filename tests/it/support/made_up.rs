@@ -337,7 +337,7 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
     };
     let input = match made_up.cuts {
         Some(Cut::Input(most)) => input.min(most),
-        Some(Cut::Total(most)) => input.min(most.saturating_sub(output)),
+        Some(Cut::Total(most)) => input.min(most.saturating_sub(output).max(1)),
         None => input,
     };
     let total = input + output;
