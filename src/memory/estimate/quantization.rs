@@ -312,7 +312,7 @@ impl Quantization {
             let format = compressed(&group["weights"])?;
             let targets = group["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
             let targets: Vec<&str> = targets.iter().filter_map(Value::as_str).collect();
-            if targets.iter().any(|target| *target == "Linear") || targets.is_empty() {
+            if targets.contains(&"Linear") || targets.is_empty() {
                 (self.format, self.targets) = (format, Targets::Layers);
             } else {
                 self.own.push((Modules::new(targets)?, format));

@@ -627,9 +627,12 @@ mod tests {
             .collect()
     }
 
+    /// Name, type and shape of a tensor.
+    type Tensor = (&'static str, &'static str, &'static [u64]);
+
     #[test]
     fn outputs_are_read_however_they_are_packed() {
-        let packed: &[(&str, &[(&str, &str, &[u64])])] = &[
+        let packed: &[(&str, &[Tensor])] = &[
             ("plain", &[("weight", "BF16", &[16, 64])]),
             (
                 "AWQ",
