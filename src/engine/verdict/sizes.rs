@@ -18,7 +18,7 @@ static NUMBER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\d+(?:[,_]\d{3})*
 pub(crate) struct KnownSizes {
     /// The smallest limits that it served.
     served: Option<Limits>,
-    /// Its refusals of sizes that repeated, without their numbers.
+    /// Its refusals of sizes that repeated, without lengths and names of requests.
     refusals: Vec<String>,
 }
 
@@ -59,8 +59,12 @@ pub(crate) fn is_for_rate(words: &str) -> bool {
     RATE.is_match(words)
 }
 
+/// Without what may differ from one refusal to the next: lengths, and names of requests such as `req_7f3a`.
 fn without_numbers(words: &str) -> String {
-    NUMBER.replace_all(words, "0").into_owned()
+    let same = words
+        .split_whitespace()
+        .filter(|word| !word.contains(|letter: char| letter.is_ascii_digit()));
+    same.collect::<Vec<_>>().join(" ")
 }
 
 /// True if limits are no harder on any axis than others, and not the same.
@@ -96,6 +100,15 @@ mod tests {
         );
         assert_eq!(number("too long: 4200 of 9000"), None);
         assert_eq!(number("too long"), None);
+    }
+
+    #[test]
+    fn refusals_are_alike_whatever_lengths_and_names_of_requests_they_have() {
+        assert!(is_alike(
+            "too long: 4,100 > 4,096 (req_7f3a)",
+            "too long: 9000 > 4,096 (req_01bc)"
+        ));
+        assert!(!is_alike("too long: 4100", "too many: 4100"));
     }
 
     #[test]
