@@ -99,7 +99,7 @@ pub struct Limit {
     /// A point at `fails`.
     pub beyond: Point,
     /// How well it is known on the lines that were narrowed; `None` if there is none.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_line: Option<OnLine>,
 }
 
