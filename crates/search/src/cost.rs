@@ -155,7 +155,7 @@ impl Costs {
             return None;
         }
         let requests = self.total.seconds - self.total.starts as f64 * self.start_seconds();
-        // What the last failure did shows only with the next probe. Until one showed, failures count as deadly.
+        // Only the next probe shows whether the last failure was deadly. Until one showed, failures count as deadly.
         let known = self.failures - i64::from(self.failed);
         let deadly = if known == 0 {
             1.0

@@ -7,9 +7,13 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// The methods of a visitor for values that it has no use for.
+/// The methods of a visitor for values that it has no use for: null, and these.
 macro_rules! nothing_of {
     ($($method:ident $type:ty),*) => {
+        fn visit_unit<E: Error>(self) -> Result<Self, E> {
+            Ok(self)
+        }
+
         $(fn $method<E: Error>(self, _: $type) -> Result<Self, E> {
             Ok(self)
         })*
@@ -46,10 +50,6 @@ impl<'de> Visitor<'de> for Field<'de> {
 
     fn visit_str<E: Error>(mut self, text: &str) -> Result<Self, E> {
         self.text = Cow::Owned(text.to_owned());
-        Ok(self)
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Self, E> {
         Ok(self)
     }
 
@@ -97,7 +97,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The same text as something that no user sees.
+    /// All of it as text that no user sees.
     pub(super) fn unseen(mut self) -> Self {
         let shown = std::mem::take(&mut self.shown);
         append(&mut self.hidden, shown);
@@ -140,10 +140,6 @@ impl<'de> Visitor<'de> for Text<'de> {
 
     fn visit_str<E: Error>(mut self, text: &str) -> Result<Self, E> {
         self.shown = Cow::Owned(text.to_owned());
-        Ok(self)
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Self, E> {
         Ok(self)
     }
 
@@ -217,10 +213,6 @@ impl<'de> Visitor<'de> for Usage {
         f.write_str("token counts")
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Self, E> {
-        Ok(self)
-    }
-
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self, A::Error> {
         while seq.next_element::<IgnoredAny>()?.is_some() {}
         Ok(self)
@@ -279,10 +271,6 @@ impl<'de> Visitor<'de> for TokenCount {
     fn visit_f64<E: Error>(self, count: f64) -> Result<Self, E> {
         let whole = (0.0..=MAX_WHOLE).contains(&count) && count.fract() == 0.0;
         Ok(Self(whole.then_some(count as u64)))
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Self, E> {
-        Ok(self)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self, A::Error> {

@@ -14,7 +14,7 @@ use crate::load::record::{Failure, FailureForm, RequestOutcome, RequestRecord};
 /// a little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum AnswerEnd {
-    /// As many tokens as were asked for.
+    /// It has the number of tokens that was asked for.
     Length,
     /// The finish reason.
     Finish,
@@ -329,7 +329,7 @@ impl Exchange {
             // A request that never got a connection was not sent; use the time when it failed.
             sent: since(sent),
             waited: sent.saturating_duration_since(first_sent),
-            // What comes after a whole answer is not part of it.
+            // Events after a whole answer are not part of it.
             ended: self
                 .state
                 .newest

@@ -164,8 +164,8 @@ impl Kv {
     /// Bytes that one layer keeps of tokens, on one rank; `entries` of a cache with an entry per token.
     fn tokens_of(self, layer: &Layer, entries: impl Fn(&PerToken) -> u64) -> u64 {
         layer.per_token.iter().fold(0, |sum, cache| {
-            let kept = entries(cache).div_ceil(cache.tokens);
-            sum.saturating_add(cache.entry(self.dtype, self.ranks).saturating_mul(kept))
+            let entries = entries(cache).div_ceil(cache.tokens);
+            sum.saturating_add(cache.entry(self.dtype, self.ranks).saturating_mul(entries))
         })
     }
 
@@ -194,8 +194,8 @@ impl Kv {
     /// Bytes of a sequence of this many tokens, on one rank.
     pub(super) fn sequence(self, shape: &ModelShape, tokens: u64) -> u64 {
         over_layers(shape, |layer| {
-            let kept = self.tokens_of(layer, |cache| cache.window.map_or(tokens, |window| tokens.min(window)));
-            kept.saturating_add(self.state_of(layer))
+            let cached = self.tokens_of(layer, |cache| cache.window.map_or(tokens, |window| tokens.min(window)));
+            cached.saturating_add(self.state_of(layer))
         })
     }
 }

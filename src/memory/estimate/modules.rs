@@ -24,7 +24,7 @@ struct Name {
     begins: bool,
 }
 
-/// What precedes the layers in the names of modules.
+/// The beginnings of the names of modules within layers.
 const ROOTS: [&str; 5] = [
     "model.layers.",
     "model.language_model.layers.",

@@ -235,11 +235,11 @@ impl Quantization {
     /// # Errors
     ///
     /// `usage` for an unknown format.
-    pub(super) fn stated(config: &Config, beside: Option<&Value>) -> Result<Option<Self>> {
+    pub(super) fn stated(config: &Config, separate: Option<&Value>) -> Result<Option<Self>> {
         let within = config.get(&["quantization_config", "compression_config"]);
-        let beside = beside.map(|file| file.get("quantization").unwrap_or(file));
+        let separate = separate.map(|file| file.get("quantization").unwrap_or(file));
         let Some(stated) = within
-            .or(beside)
+            .or(separate)
             .filter(|stated| stated.as_object().is_some_and(|map| !map.is_empty()))
         else {
             return Ok(None);
@@ -599,8 +599,8 @@ mod tests {
             mixed.bytes(Some(1), &matrix(Role::Linear), Dtype::Bfloat16),
             numbers * 2
         );
-        let beside = json!({"quantization": {"quant_algo": "FP8", "exclude_modules": ["lm_head"]}});
+        let separate = json!({"quantization": {"quant_algo": "FP8", "exclude_modules": ["lm_head"]}});
         let plain = Config::new(&json!({})).unwrap();
-        assert!(Quantization::stated(&plain, Some(&beside)).unwrap().is_some());
+        assert!(Quantization::stated(&plain, Some(&separate)).unwrap().is_some());
     }
 }

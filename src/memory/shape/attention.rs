@@ -347,7 +347,7 @@ impl Reader<'_> {
             ]
         };
         tensors.extend(compressor(width));
-        // What of the tokens is not yet compressed, in float32.
+        // Tokens that are not compressed yet, in float32.
         let mut pending = overlap * ratio * 2 * overlap * width;
         let mut caches = vec![PerToken::of_bytes(entry, ratio, None), windowed];
         if let Some(index) = config.optional(&["index_head_dim"])?.filter(|_| overlap > 1) {

@@ -1,5 +1,5 @@
-//! What engines fill in for a family where its `config.json` is silent: defaults of keys, and properties that no key
-//! states. The table `families.toml` is all that depends on the name of a family.
+//! Defaults by family, where `config.json` is silent: of its keys, and of properties that no key states. The table
+//! `families.toml` is all that depends on the name of a family.
 
 use std::sync::LazyLock;
 

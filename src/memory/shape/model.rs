@@ -53,8 +53,8 @@ impl ModelShape {
 pub(crate) struct Layer {
     /// Its parameters.
     pub tensors: Vec<Tensor>,
-    /// What it keeps of tokens: keys and values, and the keys of an indexer; nothing in a recurrent layer, and in one that
-    /// reads the cache of another.
+    /// Its caches of tokens: keys and values, and the keys of an indexer. None in a recurrent layer, and in one that reads
+    /// the cache of another.
     pub per_token: Vec<PerToken>,
     /// The state per sequence.
     pub per_sequence: Option<PerSequence>,

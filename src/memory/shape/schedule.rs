@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::config::Config;
 use crate::fault::{Fault, Result};
 
-/// What a layer keeps, and of what.
+/// The mechanism of a layer, and with it the tokens that it caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mixer {
     /// Attention to every token.

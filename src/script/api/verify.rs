@@ -70,7 +70,7 @@ pub mod verify {
     ///
     /// Returns `()` if nothing can be verified: if the report does not bound every axis, or no limit agrees with all
     /// answers (as with one axis, which is bisected instead). Otherwise
-    /// `#{ next, certifies, planned, left, places, proven, confirmed, held, verified, report }`:
+    /// `#{ next, certifies, planned, left, places, proven, held, verified, report }`:
     ///
     /// - `next` is the point to probe, `()` if nothing is left or if answers in flight come first; `certifies` is true if
     ///   it is a side of a place, and false if it tells apart limits that agree with all answers; `planned` are all
@@ -78,8 +78,7 @@ pub mod verify {
     /// - `places` are `#{ at, along, point, fits, fails }`: `at` is `"end"`, `"middle"` or `"workload"`; `point` is the
     ///   hardest point that is expected to fit; `fits` and `fails` are the points on its two sides along the axis
     ///   `along`, `()` for a side that the range does not reach
-    /// - `proven` is the number of places that are known from both sides, and `confirmed` the number of those whose line
-    ///   has three or more fitting points
+    /// - `proven` is the number of places that are known from both sides
     /// - `held` is true if no answer contradicts the prediction
     /// - `verified` is the certificate of the proven places, `()` if there is none, or if agreeing limits are not verified
     ///   yet: `#{ by, ends, middle, not_sent, within, probes }`, and `workload` if one was named. `by` is `"report"`,
@@ -256,10 +255,6 @@ fn shown(
         _ if left.is_some() && !is_complete => Dynamic::UNIT,
         proven => to_script(&map.certificate(proven, by, report.as_ref())?)?,
     };
-    let mut confirmed = 0;
-    for place in &step.proven {
-        confirmed += i64::from(map.fitting_beside(place)? >= 3);
-    }
     let number = |count: usize| Dynamic::from_int(i64::try_from(count).unwrap_or(i64::MAX));
     let places: Array = step.places.iter().map(|place| from_place(map, place)).collect();
     Ok(Map::from([
@@ -272,7 +267,6 @@ fn shown(
         ),
         ("places".into(), places.into()),
         ("proven".into(), number(step.proven.len())),
-        ("confirmed".into(), confirmed.into()),
         ("held".into(), step.held.into()),
         ("verified".into(), verified),
         (

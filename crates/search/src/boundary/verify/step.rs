@@ -60,7 +60,7 @@ impl Boundary {
     }
 
     /// The number of fitting points that differ from the point of a place only along its axis.
-    pub fn fitting_beside(&self, place: &Place) -> Result<usize> {
+    pub(super) fn fitting_beside(&self, place: &Place) -> Result<usize> {
         let Some(along) = place.along else { return Ok(0) };
         let on_line = self.recorded_on_line(&place.point, along)?;
         Ok(on_line.iter().filter(|(_, moves)| *moves == Moves::Fits).count())
