@@ -57,8 +57,9 @@ pub(crate) fn recovers(engine: &Engine, running: &Running) -> Result<bool> {
         let mut idle = true;
         if let Some(page) = engine.page(running) {
             let metrics = engine.wait(async { Ok(page.fetch().await) })?;
-            // No new snapshot means that nothing has run since the last poll.
-            idle = metrics.is_some_and(|facts| facts.last().is_none_or(|newest| newest.queue.is_idle()));
+            // Without a page, which servers may have switched off, and without a newer snapshot, nothing is known to run.
+            let newest = metrics.as_ref().and_then(|facts| facts.last());
+            idle = newest.is_none_or(|newest| newest.queue.is_idle());
         }
         if idle {
             match engine.readiness(&running.server, &options)? {
