@@ -166,6 +166,9 @@ impl Observed {
         let prompts: String = (0..9).map(|number| format!("some words {number}\n")).collect();
         let program = Profiler::new()
             .file("model/config.json", CONFIG)
+            .file("model/tokenizer.json", model::tokenizer())
+            .file("large/config.json", CONFIG.replace("2048", "8192"))
+            .file("large/tokenizer.json", model::tokenizer())
             .file("prompts.txt", prompts)
             .file("batch.yaml", format!("models:\n{entry}{entry}"))
             .file("one.yaml", format!("jobs:\n{job}"))
@@ -173,7 +176,6 @@ impl Observed {
             .file("results.json", fs::read(RESULTS).unwrap())
             .env("HF_ENDPOINT", "http://127.0.0.1:1")
             .env("THE_KEY", "sesame");
-        let _ = model::write(&program.folder().join("model"));
         let is_dry = ["launch", "notes"].contains(&seen);
         // A drawn seed changes every prompt.
         let mut program = program.args(["run", script, "--seed", "1"]);
@@ -261,7 +263,7 @@ fn looks(run: &Path) -> u64 {
     let usage = fs::read(run.join("memory/engine-1.usage.json")).unwrap_or_default();
     let usage: Value = serde_json::from_slice(&usage).unwrap_or_default();
     usage
-        .pointer("/peak/over_time/looks")
+        .pointer("/peak/over_time/samples")
         .and_then(Value::as_u64)
         .unwrap_or(0)
 }

@@ -29,6 +29,11 @@ pub fn write(folder: &Path) -> PathBuf {
     path
 }
 
+/// Its `tokenizer.json` alone.
+pub fn tokenizer() -> String {
+    Vocabulary::new().tokenizer_json()
+}
+
 /// Byte-level BPE: two special tokens, the 256 bytes, and each lowercase letter with a leading space.
 struct Vocabulary {
     tokens: Vec<String>,
