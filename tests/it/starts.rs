@@ -29,6 +29,17 @@ fn starts(script: &str) -> (Value, Vec<String>) {
 }
 
 #[test]
+fn an_engine_without_metrics_that_serves_after_a_failure_is_not_restarted() {
+    let (answers, starts) = starts(
+        r#"let engine = engines::describe("sim", #{
+            profile: "llama-1b-12gib-transformers", sim: #{ memory_limit: 5000000000, time_scale: 0.0 },
+        });
+        [20000, 1000, 20000].map(|input| engine.probe(#{ input: input, output: 64 }).verdict)"#,
+    );
+    assert_eq!((answers, starts.len()), (json!(["oom", "ok", "oom"]), 1), "{starts:?}");
+}
+
+#[test]
 fn a_point_beyond_the_engines_estimate_costs_the_one_start_that_told_it() {
     // The KV cache of the default profile holds 8,352 tokens.
     let (answers, starts) = starts(
