@@ -77,10 +77,11 @@ macro_rules! percentile {
     };
 }
 
-const LATENCIES: [Latency; 4] = [
+const LATENCIES: [Latency; 5] = [
     latency!(ttft_ms, "TTFT, ms"),
     latency!(tpot_ms, "TPOT, ms"),
-    latency!(itl_ms, "ITL, ms"),
+    latency!(itl_ms, "ITL per event, ms"),
+    latency!(token_itl_ms, "ITL per token, ms"),
     latency!(e2el_ms, "E2E, ms"),
 ];
 

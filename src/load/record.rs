@@ -3,6 +3,7 @@
 //! All statistics can be recomputed from the lines. Times are seconds since the start of the load, exact to the
 //! nanosecond; gaps are milliseconds. Missing values are `null`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -130,6 +131,9 @@ pub struct RequestRecord {
     pub tokens_seen: Option<u64>,
     /// Tokens carried by the first event, if it stated them.
     pub first_tokens: Option<u64>,
+    /// Tokens carried by each later event, if every event stated them and not all of these had one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub later_tokens: Vec<u32>,
     /// Bytes of text in all events, and in the first.
     pub text_bytes: u64,
     /// See `text_bytes`.
@@ -212,6 +216,26 @@ impl RequestRecord {
             None
         };
         AfterFirst { least, most, likely }
+    }
+
+    /// Times between tokens, in milliseconds: a gap before several tokens is shared by them, and tokens of one event have
+    /// no gap between them to be seen. `None` if it is not known which event carried how many.
+    pub fn token_gaps_ms(&self, output: u64) -> Option<Cow<'_, [f32]>> {
+        if self.tokens_seen.is_none() || self.later_tokens.is_empty() {
+            let AfterFirst { least, most, .. } = self.after_first(output);
+            let one_each = least == most && most == self.itl_ms.len() as u64;
+            return one_each.then_some(Cow::Borrowed(self.itl_ms.as_slice()));
+        }
+        let mut gaps = Vec::new();
+        let mut waited = 0.0;
+        for (gap, tokens) in self.itl_ms.iter().zip(&self.later_tokens) {
+            waited += gap;
+            if *tokens > 0 {
+                gaps.resize(gaps.len() + *tokens as usize, waited / *tokens as f32);
+                waited = 0.0;
+            }
+        }
+        Some(Cow::Owned(gaps))
     }
 
     /// Output tokens that no event carried, as far as the engine states them. Thoughts that are streamed are events.

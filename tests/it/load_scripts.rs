@@ -213,6 +213,33 @@ fn the_largest_concurrency_that_meets_a_limit_is_found() {
 }
 
 #[test]
+fn a_level_that_begins_slowly_is_measured_once_more() {
+    let rows = Bench::script(
+        r#"import "std/load" as load;
+        let p = params(load::parameters() + #{ output: param(16, "tokens"), sim: param(#{ time_scale: 0.001 }, "clock") });
+        let answer = load::launch(p, 4).load(load::level_options(p, "concurrency", 4, 0));
+        let slow = answer + #{ warnings: [#{ code: "slow_start", message: "slow", value: 2.0 }] };
+        let steady = answer + #{ warnings: [] };
+        let seeds = [];
+        let first_slow = |times| #{
+            load: |options| {
+                seeds.push(options.seed);
+                if seeds.len() <= times { slow } else { steady }
+            },
+        };
+        let measured = |times| {
+            seeds = [];
+            let row = load::measure(first_slow.call(times), "concurrency", 4, load::level_options(p, "concurrency", 4, 0));
+            #{ loads: seeds.len(), same_prompts: seeds.len() == 2 && seeds[0] == seeds[1], said: row.warnings.len() > 0, requests: row.completed }
+        };
+        [0, 1, 2].map(|times| measured.call(times))"#,
+    )
+    .value();
+    let row = |loads: u64, said: bool| json!({ "loads": loads, "same_prompts": false, "said": said, "requests": 60 });
+    assert_eq!(rows, json!([row(1, false), row(2, true), row(2, true)]));
+}
+
+#[test]
 fn a_limit_that_nothing_meets_is_said() {
     let set = [CLOCK, "slo.ttft_ms=0.001", "output=8", "min_requests=60"];
     let outcome = script("slo", &set)

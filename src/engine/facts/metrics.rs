@@ -47,6 +47,7 @@ pub(crate) fn state(
         finished: finished
             .filter_map(|(how, names)| Some((how.clone(), count(names)?)))
             .collect(),
+        ..EngineMetrics::default()
     }
 }
 
@@ -79,7 +80,19 @@ fn of_samples(page: &str, rules: &MetricRules) -> EngineMetrics {
             .map(|values| values.iter().sum())
     };
     let most = |part: &str| values(part).into_iter().reduce(f64::max);
-    state(rules, |names| first(names, sum), |names| first(names, most))
+    let mut metrics = state(rules, |names| first(names, sum), |names| first(names, most));
+    let running = rules.running.iter().map(|name| values(name));
+    let each = running
+        .into_iter()
+        .find(|values| !values.is_empty())
+        .unwrap_or_default();
+    if each.len() > 1 {
+        metrics.running_each = each
+            .into_iter()
+            .map(|running| running.max(0.0).round() as u64)
+            .collect();
+    }
+    metrics
 }
 
 fn names(rules: &MetricRules) -> impl Iterator<Item = &String> {
@@ -231,6 +244,7 @@ mod tests {
             (metrics.queue.kv_usage, metrics.queue.running, metrics.queue.waiting),
             (Some(0.5), Some(7), None)
         );
+        assert_eq!(metrics.running_each, [3, 4]);
     }
 
     #[test]

@@ -445,9 +445,18 @@ impl ResponseState {
     fn content(&mut self, event: &StreamEvent, at: Duration) {
         let record = &mut self.record;
         match record.last_token {
-            Some(before) => record
-                .itl_ms
-                .push(((at.as_secs_f64() - before.as_secs_f64()) * 1e3) as f32),
+            Some(before) => {
+                if let Some(tokens) = event.tokens
+                    && (tokens != 1 || !record.later_tokens.is_empty())
+                {
+                    // Until now, each had one.
+                    record.later_tokens.resize(record.itl_ms.len(), 1);
+                    record.later_tokens.push(u32::try_from(tokens).unwrap_or(u32::MAX));
+                }
+                record
+                    .itl_ms
+                    .push(((at.as_secs_f64() - before.as_secs_f64()) * 1e3) as f32);
+            }
             None => (record.first_tokens, record.first_bytes) = (event.tokens, event.bytes),
         }
         record.first_token.get_or_insert(at);

@@ -93,7 +93,7 @@ pub struct LevelFigures {
 
 /// Percentiles of a row that are marked if thin. `LATENCIES`: the latencies with such marks.
 const PERCENTILES: [&str; 4] = ["median", "p90", "p95", "p99"];
-const LATENCIES: [&str; 4] = ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"];
+const LATENCIES: [&str; 5] = ["ttft_ms", "tpot_ms", "itl_ms", "token_itl_ms", "e2el_ms"];
 
 impl LevelFigures {
     /// Whether this percentile is thin.

@@ -28,6 +28,9 @@ pub struct EngineMetrics {
     /// The queue.
     #[serde(flatten)]
     pub queue: EngineQueue,
+    /// Running requests of each worker, if the page tells several workers apart.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub running_each: Vec<u64>,
     /// Prefix cache queries, in tokens or blocks.
     pub prefix_queries: Option<u64>,
     /// Prefix cache hits, in the same unit.

@@ -12,6 +12,7 @@ use super::energy::{MAX_GAP, PowerStats};
 use super::timeline::share;
 use super::{EngineMetrics, MetricsSample, Observations};
 use crate::experiment::t_quantile;
+use crate::fmt::list;
 use crate::load::stats::concurrency_steps;
 use crate::load::{RequestOutcome, RequestRecord};
 use crate::warning::Warning;
@@ -29,6 +30,9 @@ pub struct EngineStats {
     pub kv_usage: Option<GaugeStats>,
     /// Running requests.
     pub running: Option<GaugeStats>,
+    /// Mean running requests of each worker, if the metrics page tells several apart and they differ.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub running_each: Vec<f64>,
     /// Requests waiting in the engine.
     pub waiting: Option<GaugeStats>,
     /// Requests in flight as seen by the client; known for every engine.
@@ -118,6 +122,7 @@ impl EngineStats {
         let queries = increase(|metrics| metrics.prefix_queries).filter(|queries| *queries > 0);
         Self {
             running: level(&|metrics| count(metrics.queue.running), MIN_QUEUE_GROWTH),
+            running_each: uneven_workers(&observed.samples, from, to),
             waiting: level(&|metrics| count(metrics.queue.waiting), MIN_QUEUE_GROWTH),
             in_flight: GaugeStats::new(&in_flight(records), from, to, MIN_QUEUE_GROWTH),
             preemptions: increase(|metrics| metrics.queue.preemptions)
@@ -226,6 +231,26 @@ fn increase(samples: &[MetricsSample], count: fn(&EngineMetrics) -> Option<u64>,
     after.2.checked_sub(before.2)
 }
 
+/// The mean running requests of each worker; empty if they are equal, within what an even router gives.
+fn uneven_workers(samples: &[MetricsSample], from: f64, to: f64) -> Vec<f64> {
+    let metrics = || samples.iter().filter_map(|sample| sample.metrics.as_ref());
+    let workers = metrics().map(|metrics| metrics.running_each.len()).max().unwrap_or(0);
+    let mean = |worker: usize| {
+        let running = |metrics: &EngineMetrics| metrics.running_each.get(worker).map(|running| *running as f64);
+        let samples = samples
+            .iter()
+            .map(|sample| (sample.at, sample.metrics.as_ref().and_then(running)));
+        Curve::from_samples(samples).within(from, to).mean()
+    };
+    let means: Vec<f64> = (0..workers).filter_map(mean).collect();
+    let most = means.iter().copied().fold(0.0, f64::max);
+    let least = means.iter().copied().fold(f64::INFINITY, f64::min);
+    if most > UNEVEN * least + 1.0 { means } else { Vec::new() }
+}
+
+/// Workers differ if one runs this many times as many requests as another, and one more.
+const UNEVEN: f64 = 1.2;
+
 /// Requests in flight over time.
 fn in_flight(records: &[RequestRecord]) -> Curve {
     let mut before = 0.0;
@@ -272,6 +297,14 @@ impl EngineStats {
                 power.unseen_seconds
             );
             warnings.push(Warning::new("power_gap", message).sized(power.unseen_seconds));
+        }
+        if !self.running_each.is_empty() {
+            let means: Vec<String> = self.running_each.iter().map(|mean| format!("{mean:.1}")).collect();
+            let message = format!(
+                "the engine's workers ran {} requests on average: the load is not spread evenly, and more would fit if it were",
+                list(&means)
+            );
+            warnings.push(Warning::new("uneven_workers", message));
         }
         warnings.extend(self.counted.disagreements(records));
         warnings
@@ -516,6 +549,30 @@ mod summary_tests {
         let counted = EngineStats::new(&observed(), &[], 0.0, 1.0).counted;
         assert_eq!((counted.generated_tokens, counted.prompt_tokens), (Some(70), None));
         assert_eq!(counted.finished, BTreeMap::from([("length".to_owned(), 7)]));
+    }
+
+    #[test]
+    fn workers_are_shown_apart_where_they_differ() {
+        let each = |running: [[u64; 2]; 3]| {
+            let samples = running.into_iter().enumerate().map(|(at, running)| {
+                let metrics = EngineMetrics {
+                    running_each: running.to_vec(),
+                    ..EngineMetrics::default()
+                };
+                sample(at as f64, Some(metrics))
+            });
+            let observed = Observations {
+                hz: 1.0,
+                samples: samples.collect(),
+                ..Observations::default()
+            };
+            EngineStats::new(&observed, &[], 0.0, 2.0)
+        };
+        let even = each([[8, 8], [9, 7], [8, 8]]);
+        assert!(even.running_each.is_empty() && even.warnings(&[]).is_empty());
+        let uneven = each([[12, 4], [12, 4], [12, 4]]);
+        assert_eq!(uneven.running_each, [12.0, 4.0]);
+        assert!(uneven.warnings(&[])[0].message.contains("12.0 and 4.0"));
     }
 
     #[test]

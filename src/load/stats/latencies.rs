@@ -1,5 +1,7 @@
 //! Latency statistics over many requests, error-adjusted percentiles, and variation over repeated loads. Pure.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::request::{Evaluated, EvaluatedRequest};
@@ -13,9 +15,13 @@ pub struct Latencies {
     pub ttft_ms: Summary,
     /// Time per output token that came after the first event.
     pub tpot_ms: Summary,
-    /// Inter-token latency: times between events with text or tokens, over all requests. An event with several tokens
-    /// counts once.
+    /// Inter-token latency by event: times between events with text or tokens, over all requests. An event with several
+    /// tokens counts once.
     pub itl_ms: Summary,
+    /// Inter-token latency by token, where events say that they carry several. A gap before several tokens is shared by
+    /// them.
+    #[serde(default, skip_serializing_if = "Summary::is_empty")]
+    pub token_itl_ms: Summary,
     /// E2E latency.
     pub e2el_ms: Summary,
 }
@@ -44,9 +50,23 @@ impl Latencies {
             ttft_ms: single(completed, wave, |request| request.record.ttft_ms(request.record.sent)),
             tpot_ms: single(completed, wave, |request| request.record.tpot_ms(request.output?)),
             itl_ms: Summary::from_sample(&Sample::per_token(gaps, wave)),
+            token_itl_ms: by_token(completed, wave),
             e2el_ms: single(completed, wave, |request| request.record.e2el_ms(request.record.sent)),
         }
     }
+}
+
+/// The times between tokens. Empty if each event carries one, or if it is not known of an answer.
+fn by_token(completed: &[Evaluated<'_>], wave: usize) -> Summary {
+    if completed.iter().all(|request| request.record.later_tokens.is_empty()) {
+        return Summary::default();
+    }
+    let gaps: Option<Vec<_>> = completed
+        .iter()
+        .map(|request| request.record.token_gaps_ms(request.output?))
+        .collect();
+    let gaps = gaps.unwrap_or_default();
+    Summary::from_sample(&Sample::per_token(gaps.iter().map(Cow::as_ref), wave))
 }
 
 impl ResponseTimes {
@@ -131,8 +151,10 @@ pub struct RepeatStats {
     pub ttft_ms: LatencySpreads,
     /// Time per output token after the first.
     pub tpot_ms: LatencySpreads,
-    /// Inter-token latency.
+    /// Inter-token latency by event.
     pub itl_ms: LatencySpreads,
+    /// Inter-token latency by token.
+    pub token_itl_ms: LatencySpreads,
     /// E2E latency.
     pub e2el_ms: LatencySpreads,
 }
@@ -172,6 +194,7 @@ impl RepeatStats {
             ttft_ms: spreads(|load| &load.latencies.ttft_ms),
             tpot_ms: spreads(|load| &load.latencies.tpot_ms),
             itl_ms: spreads(|load| &load.latencies.itl_ms),
+            token_itl_ms: spreads(|load| &load.latencies.token_itl_ms),
             e2el_ms: spreads(|load| &load.latencies.e2el_ms),
         }
     }

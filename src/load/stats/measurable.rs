@@ -125,7 +125,10 @@ pub(super) fn leave_out(unmeasured: &Unmeasured, latencies: &mut Latencies) {
         let summary = match name.as_str() {
             "ttft_ms" => &mut latencies.ttft_ms,
             "tpot_ms" => &mut latencies.tpot_ms,
-            "itl_ms" => &mut latencies.itl_ms,
+            "itl_ms" => {
+                latencies.token_itl_ms = Summary::default();
+                &mut latencies.itl_ms
+            }
             _ => &mut latencies.e2el_ms,
         };
         *summary = Summary::default();

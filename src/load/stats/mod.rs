@@ -9,6 +9,7 @@ mod client;
 mod latencies;
 mod measurable;
 mod request;
+mod slow_start;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -220,6 +221,9 @@ impl LoadStats {
         warnings.extend(stats.tokens.warnings(&completed));
         warnings.extend(request::warnings(&completed, settings));
         warnings.extend(stats.rejections(&issued, settings.target));
+        if matches!(settings.target, TargetConcurrency::Closed { .. }) {
+            warnings.extend(slow_start::warning(&timed, wave));
+        }
         stats.warnings = warnings;
         if let Some(client) = &stats.client {
             stats.warnings.extend(client.warnings(&stats, settings.target));
@@ -260,7 +264,8 @@ impl LoadStats {
             None => "the throughputs count only completed requests".to_owned(),
         };
         let message = format!(
-            "{cut} of {issued} requests were cut off at the end of `duration`: {rates}; latencies are of the {} that completed, which were              the shorter ones",
+            "{cut} of {issued} requests were cut off at the end of `duration`: {rates}; latencies are of the {} that completed, which were \
+             the shorter ones",
             self.completed
         );
         Some(Warning::new("cut_off", message).sized(cut as f64))

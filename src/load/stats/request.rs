@@ -263,7 +263,7 @@ impl Tokens {
                 None => Warning::new(
                     "several_tokens_an_event",
                     format!(
-                        "{} events carried {engine} tokens: `itl_ms` is the gap between events, which is not the gap between tokens",
+                        "{} events carried {engine} tokens: `itl_ms` is the time between events, and the time between tokens is not known",
                         self.events.count
                     ),
                 ),

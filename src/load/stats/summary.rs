@@ -85,6 +85,10 @@ impl Summary {
         Self::from_sample(&Sample::per_request(values, 1))
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
     pub(super) fn from_sample(sample: &Sample) -> Self {
         let mut ascending = sample.values.clone();
         ascending.sort_unstable_by(f64::total_cmp);

@@ -622,8 +622,8 @@ pub mod methods {
     /// The answer has, for the measured part: `issued` = `completed` + `failed` + `cut_off`; `short` (completed with fewer
     /// tokens than requested), `rejected` (times), `waited` (seconds in all, after rejections); `duration`,
     /// `request_throughput`, `input_throughput`, `output_throughput`, `total_token_throughput` (per second; of the steady
-    /// part, if the end of `duration` cut requests off); `ttft_ms`,
-    /// `tpot_ms`, `itl_ms`, `e2el_ms`, measured from the time when requests were sent, each a map of `mean`, `median`,
+    /// part, if the end of `duration` cut requests off); `ttft_ms`, `tpot_ms`, `itl_ms` (by event; where events say that
+    /// they carry several tokens, also `token_itl_ms`, by token), `e2el_ms`, measured from the time when requests were sent, each a map of `mean`, `median`,
     /// `std`, `p90`, `p95`, `p99`, `p99_9`, `ci` (95 % intervals, `()` where the sample is too small) and `thin` (by
     /// percentile: true if the sample is too small; draw no conclusions from such a percentile; `levels::row` returns all
     /// of this as a flat map); `first_visible_ms` (from sending to the first text that a user sees, after thoughts),

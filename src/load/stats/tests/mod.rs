@@ -224,6 +224,45 @@ fn different_token_counts_cause_a_warning() {
     );
     assert_eq!(stats.latencies.tpot_ms, Summary::default());
     close(stats.latencies.itl_ms.mean, 22.5);
+    assert_eq!(stats.latencies.token_itl_ms, Summary::default());
+}
+
+#[test]
+fn slow_first_requests_are_told_from_noise() {
+    // The milliseconds that each request takes longer than 140.
+    let is_slow = |more: &dyn Fn(u64) -> u64| {
+        let requests: Vec<RequestRecord> = (0..24)
+            .map(|index| {
+                let mut request = record(index, index * 1000);
+                request.last_token = Some(Duration::from_millis(index * 1000 + 140 + more(index)));
+                request.ended = request.last_token.unwrap();
+                request
+            })
+            .collect();
+        let stats = LoadStats::from_records(&requests, &settings(CLOSED));
+        stats.warnings.iter().any(|warning| warning.code == "slow_start")
+    };
+    assert!(is_slow(&|index| if index < 3 { 300 } else { 0 }));
+    assert!(is_slow(&|index| 400 >> index));
+    assert!(!is_slow(&|_| 0));
+    assert!(!is_slow(&|index| if index == 0 { 900 } else { 0 }), "one slow request");
+    assert!(!is_slow(&|index| index * 7 % 24 * 4), "noise");
+    assert!(!is_slow(&|index| if index % 8 < 4 { 300 } else { 0 }), "waves");
+}
+
+#[test]
+fn itl_is_by_event_and_by_token() {
+    // Two tokens in the first event; then three after 30 ms, none after 2, and one after 10.
+    let mut record = record(0, 0);
+    (record.events, record.itl_ms) = (4, vec![30.0, 2.0, 10.0]);
+    (record.tokens_seen, record.first_tokens, record.later_tokens) = (Some(6), Some(2), vec![3, 0, 1]);
+    (record.output, record.counts.output) = (6, Some(6));
+    let stats = LoadStats::from_records(&[record], &settings(CLOSED));
+    let latencies = stats.latencies;
+    assert_eq!((latencies.itl_ms.n, latencies.token_itl_ms.n), (3, 4));
+    close(latencies.itl_ms.mean, 14.0);
+    close(latencies.token_itl_ms.mean, 10.5);
+    close(latencies.token_itl_ms.p99, 12.0);
 }
 
 #[test]
