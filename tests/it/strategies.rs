@@ -4,4 +4,5 @@ mod fitted;
 mod model_guided;
 mod neighbours;
 mod own;
+mod real_limits;
 mod results;
