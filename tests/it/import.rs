@@ -413,13 +413,13 @@ fn figures_of_real_files_are_the_means_of_their_requests() {
     let expected =
         |ttft: f64, tpot: f64, e2el: f64| [("mean_ttft_ms", ttft), ("mean_tpot_ms", tpot), ("mean_e2el_ms", e2el)];
     let aiperf = shown("aiperf.json");
-    assert_figures(&aiperf, 0, &expected(78.306_710_703, 21.560_824_544, 1436.638_657));
+    assert_figures(&aiperf, 0, &expected(78.306_710_703, 21.560_824_544, 1_436.638_657));
     assert_noted(&aiperf, "AIPerf 0.13.0");
     let guidellm = shown("guidellm.json");
     assert_figures(
         &guidellm,
         0,
-        &expected(61.527_162_790, 21.454_949_582, 1413.793_470_710),
+        &expected(61.527_162_790, 21.454_949_582, 1_413.793_470_710),
     );
 }
 
