@@ -55,6 +55,8 @@ pub(super) enum Note {
     Counted { input: i64, least: u64, most: u64 },
     /// A length limit found in addition to a memory limit.
     LengthLimit(FoundLimit),
+    /// The sequences for whose recurrent state there is room, in addition to a limit of memory or length.
+    StateSlots(u64),
 }
 
 impl Classified {
@@ -92,6 +94,7 @@ impl Classified {
             .length_limit()
             .filter(|length| outcome.limit().map(|stated| &stated.limit) != Some(length));
         notes.extend(length_limit.map(|length| Note::LengthLimit(FoundLimit::new(boundary, length))));
+        notes.extend(state_slots(boundary, outcome.limit()).map(Note::StateSlots));
         Ok(Self {
             offers: offers(boundary, &outcome, &search, context)?,
             next: next(boundary, &outcome, context.run),
@@ -102,6 +105,13 @@ impl Classified {
             notes,
         })
     }
+}
+
+/// The sequences for whose recurrent state there is room, unless that is the limit, or more than was searched.
+fn state_slots(boundary: &Boundary, limit: Option<&FoundLimit>) -> Option<u64> {
+    let most = Quantity::Concurrency.of(&boundary.largest())?;
+    let slots = boundary.report()?.sequences.filter(|slots| *slots < most);
+    slots.filter(|_| limit.is_none_or(|limit| limit.bound != Bound::StateSlots))
 }
 
 /// The last point without a clear answer.

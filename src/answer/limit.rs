@@ -25,6 +25,8 @@ pub(super) enum Bound {
     HostMemory,
     /// The number of requests that the engine runs at the same time.
     Admission,
+    /// The memory for the state of recurrent layers, of which each sequence takes its own.
+    StateSlots,
     /// The server died beyond it, for an unknown reason.
     ServerDied,
     /// The server did not answer in time beyond it, for an unknown reason.
@@ -47,6 +49,10 @@ impl Bound {
                 (Some(_), Quantity::Total) => Self::MaxModelLen,
                 _ => Self::LengthLimit,
             };
+        }
+        let slots = boundary.report().and_then(|report| report.sequences);
+        if limit.quantity == Quantity::Concurrency && slots == Some(limit.value()) {
+            return Self::StateSlots;
         }
         if limit.uncontradicted().is_some() && limit.quantity != Quantity::Input {
             return Self::KvCache;

@@ -203,6 +203,7 @@ fn bound_text(bound: Bound) -> &'static str {
         Bound::GpuMemory => "GPU memory",
         Bound::HostMemory => "host memory",
         Bound::Admission => "the engine runs no more at the same time",
+        Bound::StateSlots => "state slots",
         Bound::ServerDied => "beyond it the server died; why is not known",
         Bound::ServerSilent => "beyond it the server did not answer in time; why is not known",
         Bound::MaxModelLen => "the server's own limit, max_model_len; not memory",
@@ -434,6 +435,11 @@ fn note_text(note: &Note) -> String {
             format!("besides: input={input} stands for {range} tokens, as the engine counts them")
         }
         Note::LengthLimit(limit) => format!("besides: {}", limit_text(limit)),
+        Note::StateSlots(most) => format!(
+            "besides: concurrency ≤ {} ({}), whatever the lengths, as the engine states",
+            thousands(*most),
+            bound_text(Bound::StateSlots)
+        ),
     }
 }
 

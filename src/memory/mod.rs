@@ -15,7 +15,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use estimate::{Estimate, EstimateRequest, Fits, LayerKind, ModelFiles, estimate};
+pub use estimate::{Estimate, EstimateRequest, Fits, LayerKind, ModelFiles, StateBlocks, estimate};
 pub use shape::{Dtype, Headers};
 
 use crate::fault::{Fault, Result};

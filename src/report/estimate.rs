@@ -84,6 +84,10 @@ fn rows(estimates: &[(&str, Estimate)]) -> Vec<Vec<Entry>> {
         let bytes = |one: &Estimate| Entry::from(one.state_bytes_per_sequence.to_string());
         rows.push(row("state bytes of a sequence", &bytes));
     }
+    if estimates.iter().any(|(_, one)| one.state_blocks.is_some()) {
+        let tokens = |one: &Estimate| Entry::from(one.state_blocks.map(|blocks| blocks.tokens.to_string()));
+        rows.push(row("tokens of a block", &tokens));
+    }
     if estimates.iter().any(|(_, estimate)| estimate.fits.is_some()) {
         let fits = |label: &str, value: fn(&Fits) -> String| row(label, &|one| one.fits.as_ref().map(value).into());
         rows.extend([
@@ -96,6 +100,10 @@ fn rows(estimates: &[(&str, Estimate)]) -> Vec<Vec<Entry>> {
             fits("longest sequence", |fits| fits.longest.to_string()),
             fits("fits", |fits| if fits.fits { "yes" } else { "no" }.to_owned()),
         ]);
+        if estimates.iter().any(|(_, one)| one.state_blocks.is_some()) {
+            let slots = |one: &Estimate| Some(one.fits.as_ref()?.state_slots?.to_string());
+            rows.push(row("state slots", &|one| slots(one).into()));
+        }
     }
     rows
 }

@@ -41,6 +41,8 @@ pub(crate) struct StartMemory {
     pub(crate) block_bytes: u64,
     pub(crate) blocks: u64,
     pub(crate) block_tokens: u64,
+    /// Blocks that each sequence takes for its recurrent state; 0 unless the model has such layers.
+    pub(crate) state_blocks: u64,
     /// CUDA graphs as estimated before the cache is sized, if this engine does so.
     pub(crate) graphs_estimated: u64,
     /// CUDA graphs as captured.
@@ -94,6 +96,7 @@ impl StartMemory {
             block_bytes,
             blocks: available.max(0) as u64 / block_bytes,
             block_tokens: profile.kv.block_tokens,
+            state_blocks: profile.kv.state_blocks,
             graphs_estimated,
             graphs: mib(unless_eager(graphs)),
             ..Self::default()
@@ -148,13 +151,40 @@ impl StartMemory {
         }
     }
 
-    pub(crate) fn kv_tokens(&self) -> u64 {
-        self.blocks * self.block_tokens
+    /// Tokens of the longest sequence that the pool holds.
+    pub(crate) fn longest(&self) -> u64 {
+        self.blocks.saturating_sub(self.state_blocks) * self.block_tokens
+    }
+
+    /// Sequences of this length that the pool holds.
+    pub(crate) fn sequences(&self, tokens: u64) -> f64 {
+        self.blocks as f64 / self.blocks_for(tokens).max(1) as f64
+    }
+
+    /// Size of the pool in tokens, as the engine reports it: with recurrent states, those of sequences of this length.
+    pub(crate) fn kv_tokens(&self, length: u64) -> u64 {
+        match self.state_blocks {
+            0 => self.blocks * self.block_tokens,
+            _ => (self.sequences(length) * length as f64) as u64,
+        }
+    }
+
+    fn blocks_for(&self, tokens: u64) -> u64 {
+        tokens.div_ceil(self.block_tokens) + self.state_blocks
     }
 
     /// Bytes of KV cache for a sequence of this length.
     pub(crate) fn kv_bytes_for(&self, tokens: u64) -> u64 {
-        tokens.div_ceil(self.block_tokens).saturating_mul(self.block_bytes)
+        self.blocks_for(tokens).saturating_mul(self.block_bytes)
+    }
+
+    /// The blocks that requests can have. vLLM never uses one; it counts only where blocks are large.
+    pub(crate) fn block_pool(&self) -> BlockPool {
+        BlockPool {
+            total: self.blocks.saturating_sub(self.state_blocks.min(1)),
+            state: self.state_blocks,
+            ..BlockPool::new(0, self.block_tokens)
+        }
     }
 }
 
@@ -164,17 +194,24 @@ pub(crate) struct BlockPool {
     total: u64,
     used: u64,
     tokens: u64,
+    /// Blocks of each sequence for its recurrent state.
+    state: u64,
 }
 
 impl BlockPool {
     /// `total` free blocks of `tokens` tokens each.
     pub(crate) fn new(total: u64, tokens: u64) -> Self {
-        Self { total, used: 0, tokens }
+        Self {
+            total,
+            used: 0,
+            tokens,
+            state: 0,
+        }
     }
 
-    /// Number of blocks needed for `tokens`.
+    /// Number of blocks needed for a sequence of `tokens`.
     pub(crate) fn blocks_for(&self, tokens: u64) -> u64 {
-        tokens.div_ceil(self.tokens)
+        tokens.div_ceil(self.tokens) + self.state
     }
 
     /// Allocates all blocks, or none.

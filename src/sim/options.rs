@@ -288,7 +288,15 @@ impl Setup {
         options.check()?;
         let options = options
             .clone()
-            .with_serve_flags(profile.engine, profile.defaults.max_num_seqs);
+            // A hybrid model does not start for more sequences than it has blocks for.
+            .with_serve_flags(
+                profile.engine,
+                if profile.memory.has_state() {
+                    1
+                } else {
+                    profile.defaults.max_num_seqs
+                },
+            );
         let pool = match &profile.memory {
             MemoryProfile::Pool(pool) => Some(pool),
             MemoryProfile::Dynamic(_) | MemoryProfile::Fixed(_) => None,

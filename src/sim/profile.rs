@@ -268,6 +268,9 @@ pub enum MemoryProfile {
 pub struct Kv {
     /// Tokens in a block.
     pub block_tokens: u64,
+    /// Blocks that each sequence takes for its recurrent state, from the same pool.
+    #[serde(default)]
+    pub state_blocks: u64,
     /// Bytes per token in the model's type: 2 · layers · KV heads · head size · bytes per element.
     pub bytes_per_token: u64,
 }
@@ -387,6 +390,11 @@ impl MemoryProfile {
         (total_mib * f64::from(1 << 20)) as u64
     }
 
+    /// Whether each sequence takes blocks of the pool for its recurrent state.
+    pub fn has_state(&self) -> bool {
+        matches!(self, Self::Pool(pool) if pool.kv.state_blocks > 0)
+    }
+
     /// Whether sequences take KV cache token by token, so that the longest one that fits can be computed at the start.
     pub fn grows(&self) -> bool {
         matches!(self, Self::Pool(pool) if pool.reservation == Reservation::Grow)
@@ -435,7 +443,8 @@ impl ConfigSource {
 }
 
 /// The shipped profiles, sorted by name.
-const SHIPPED: [&str; 8] = [
+const SHIPPED: [&str; 9] = [
+    include_str!("profiles/falcon-h1-h100-vllm.toml"),
     include_str!("profiles/llama-1b-12gib-transformers.toml"),
     include_str!("profiles/llama-1b-h200-sglang.toml"),
     include_str!("profiles/llama-1b-h200-tgi.toml"),

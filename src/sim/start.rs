@@ -7,7 +7,7 @@ use minijinja::{Value, context};
 use serde::Serialize;
 
 use super::exit::Exit;
-use super::memory::{BlockPool, CudaOom, DynamicMemory, StartMemory};
+use super::memory::{CudaOom, DynamicMemory, StartMemory};
 use super::options::{FailedStart, Setup, TGI_SLICE};
 use super::profile::{Engine, MemoryProfile, PoolProfile, Speculation};
 use super::scheduler::{KvAllocation, KvStore, Scheduler};
@@ -92,7 +92,7 @@ pub(super) fn plan(setup: &Setup, url: &str) -> Result<StartPlan> {
     } else {
         (time.compile_seconds, time.graphs_seconds)
     };
-    let too_small = setup.length.is_some() && limits.max_total > memory.kv_tokens();
+    let too_small = setup.length.is_some() && limits.max_total > memory.longest();
     // A pool takes only the memory that the budget leaves; exceeding the device is detected later.
     let no_cache = if engine.has_pool() {
         memory.blocks == 0
@@ -119,6 +119,10 @@ pub(super) fn plan(setup: &Setup, url: &str) -> Result<StartPlan> {
         Fails("no_cache", no_cache),
         Fails("cache_too_small", too_small || limits.max_input == 0),
         Then("kv_cache", 0.0, memory.used_kv),
+        Fails(
+            "no_state_slots",
+            memory.state_blocks > 0 && !setup.eager && setup.max_seqs > memory.blocks,
+        ),
         Fails("no_warm_up", memory.used_ready > memory.total),
         Then("graphs", graphs_seconds, memory.used_graphs),
         Then("ready", time.warm_up_seconds, memory.used_ready),
@@ -143,18 +147,19 @@ pub(super) fn plan(setup: &Setup, url: &str) -> Result<StartPlan> {
         step_tokens => setup.step_tokens,
         max_seqs => setup.max_seqs,
         memory => Value::from(Serde(memory)),
-        kv_tokens => memory.kv_tokens(),
+        kv_tokens => memory.kv_tokens(limits.max_total),
+        fitting => memory.longest(),
         kv_bytes => memory.blocks.saturating_mul(memory.block_bytes),
         needed => memory.kv_bytes_for(needed),
         max_total => limits.max_total,
-        concurrency => memory.blocks as f64 / limits.max_total.div_ceil(memory.block_tokens).max(1) as f64,
+        concurrency => memory.sequences(limits.max_total),
         graphs => Value::from(Serde(graphs)),
         oom => oom.map(|oom| oom.to_string()),
         tried => oom.map(|oom| oom.tried),
     };
     let store = match dynamic {
         Some(dynamic) => KvStore::Dynamic(Box::new(dynamic)),
-        None => KvStore::Pool(BlockPool::new(memory.blocks, memory.block_tokens), allocation),
+        None => KvStore::Pool(memory.block_pool(), allocation),
     };
     let serving = Serving {
         scheduler: Scheduler::new(store, *time, setup.eager, setup.max_seqs, setup.step_tokens),
@@ -302,7 +307,7 @@ fn pool(setup: &Setup, profile: &PoolProfile, graphs: usize) -> StartMemory {
 
 /// When blocks are allocated, and how long requests may be.
 fn limits(setup: &Setup, memory: &StartMemory) -> (KvAllocation, Limits) {
-    let (requested, kv_tokens) = (setup.requested(), memory.kv_tokens());
+    let (requested, kv_tokens) = (setup.requested(), memory.longest());
     let (allocation, max_total, max_input) = match setup.profile.engine {
         Engine::Sglang => (
             KvAllocation::Grow,
@@ -338,7 +343,7 @@ fn limits(setup: &Setup, memory: &StartMemory) -> (KvAllocation, Limits) {
     let limits = Limits {
         max_total,
         max_input,
-        kv_tokens: (setup.profile.engine != Engine::Transformers).then_some(kv_tokens),
+        kv_tokens: (setup.profile.engine != Engine::Transformers).then(|| memory.kv_tokens(max_total)),
         memory: *memory,
         load_error: None,
     };

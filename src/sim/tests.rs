@@ -446,3 +446,88 @@ mod vllm {
         assert!(off(counters.seconds, 34.3) < 0.01, "{counters:?}");
     }
 }
+
+/// `falcon-h1-h100-vllm`: two measured starts, and 32 points of the eager one.
+mod hybrid {
+    use super::{data, off};
+    use crate::sim::options::{Options, Setup};
+    use crate::sim::profile::Profile;
+    use crate::sim::scheduler::SequenceRequest;
+    use crate::sim::start::{StartPlan, plan};
+
+    fn start(length: i64, sequences: u64, eager: bool) -> StartPlan {
+        let options = Options {
+            max_model_len: Some(length),
+            max_num_seqs: Some(sequences),
+            gpu_memory_utilization: Some(0.15),
+            enforce_eager: Some(eager),
+            ..Options::default()
+        };
+        plan(
+            &Setup::new(Profile::load("falcon-h1-h100-vllm").unwrap(), &options).unwrap(),
+            "",
+        )
+        .unwrap()
+    }
+
+    fn has_lines(plan: &StartPlan, lines: &[&str]) {
+        let log: Vec<_> = plan.stages.iter().flat_map(|stage| stage.lines.clone()).collect();
+        let log = log.join("\n");
+        for line in lines {
+            assert!(log.contains(line), "{line}:\n{log}");
+        }
+    }
+
+    #[test]
+    fn its_starts_say_what_the_real_ones_said() {
+        let eager = start(8256, 191, true);
+        has_lines(
+            &eager,
+            &[
+                "Model loading took 3.7 GiB",
+                "Setting attention block size to 1568 tokens",
+                "Available KV cache memory: 7.38 GiB",
+                "GPU KV cache size: 241,782 tokens",
+                "Maximum concurrency for 8,256 tokens per request: 29.29x",
+            ],
+        );
+        let ready = eager.stages.last().unwrap().used as f64 / 1_048_576.0;
+        assert!(off(ready, 13_174.8) < 0.01, "{ready}");
+        let graphs = start(576, 1024, false);
+        assert!(graphs.end.is_err());
+        has_lines(
+            &graphs,
+            &[
+                "Available KV cache memory: 6.87 GiB",
+                "GPU KV cache size: 55,008 tokens",
+                "Maximum concurrency for 576 tokens per request: 95.50x",
+                "ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (191).",
+            ],
+        );
+        assert!(start(576, 191, false).end.is_ok());
+    }
+
+    #[test]
+    fn every_point_fits_or_fails_as_measured() {
+        let file = data("falcon-h1-h100.csv");
+        let rows: Vec<Vec<&str>> = file.lines().skip(1).map(|line| line.split(',').collect()).collect();
+        assert_eq!(rows.len(), 32);
+        for row in rows {
+            let number = |at: usize| row[at].parse::<u64>().unwrap();
+            let mut scheduler = start(8256, 191, true).end.unwrap().scheduler;
+            for id in 0..number(0) {
+                scheduler.submit(SequenceRequest {
+                    id,
+                    rows: 1,
+                    input: number(1),
+                    output: number(2),
+                    cached: 0,
+                });
+            }
+            while scheduler.step().is_some() {}
+            let most = scheduler.take_peaks().running as u64;
+            let fits = most == number(0) && scheduler.counters().preemptions == 0;
+            assert_eq!(fits, row[3] == "ok", "{row:?}: {most} ran");
+        }
+    }
+}

@@ -45,7 +45,11 @@ const TOGETHER: [&[&str]; 10] = [
     ],
     // The parent has the question and the whole answer, the child the parts.
     &["memory::compare", "memory::compare::explain"],
-    &["memory::estimate", "memory::estimate::components"],
+    &[
+        "memory::estimate",
+        "memory::estimate::blocks",
+        "memory::estimate::components",
+    ],
     // The specification of a prompt, and the text that is written by it.
     &["prompt::prompts", "prompt::text"],
     // A script calls functions of the API, these load adapters and check scripts, and both are run by an interpreter with the API.

@@ -406,6 +406,36 @@ fn names_of_sglang_and_of_older_versions_are_known() {
     assert_noted(&older, "older version of vLLM");
 }
 
+/// Files of these tools against the simulated engine (`docs/parity.md`). The expected means are those of the tools' own
+/// records of the 64 requests, so that a wrong unit shows.
+#[test]
+fn figures_of_real_files_are_the_means_of_their_requests() {
+    let expected =
+        |ttft: f64, tpot: f64, e2el: f64| [("mean_ttft_ms", ttft), ("mean_tpot_ms", tpot), ("mean_e2el_ms", e2el)];
+    let aiperf = shown("aiperf.json");
+    assert_figures(&aiperf, 0, &expected(78.306_710_703, 21.560_824_544, 1_436.638_657));
+    assert_noted(&aiperf, "AIPerf 0.13.0");
+    let counts = |shown: &Value| shown["notes"].to_string().contains("--use-server-token-count");
+    assert!(!counts(&aiperf), "{aiperf:#}");
+    // Counted from the text of the same kind of answers.
+    let own = r#"{"schema_version": "1.4", "aiperf_version": "0.13.0", "request_throughput": {"unit": "requests/sec", "avg": 5.5},
+        "request_latency": {"unit": "ms", "avg": 1423.0}, "time_to_first_token": {"unit": "ms", "avg": 53.7},
+        "total_osl": {"unit": "tokens", "avg": 13502.0}, "total_usage_completion_tokens": {"unit": "tokens", "avg": 4096.0}}"#;
+    let own = Profiler::new()
+        .file("x", own)
+        .args(["show", "x", "--json"])
+        .run()
+        .success()
+        .json();
+    assert!(counts(&own), "{own:#}");
+    let guidellm = shown("guidellm.json");
+    assert_figures(
+        &guidellm,
+        0,
+        &expected(61.527_162_790, 21.454_949_582, 1_413.793_470_710),
+    );
+}
+
 /// Made from the schemas of these tools; each unit as the tool states or documents it.
 #[test]
 fn statistics_of_other_tools_become_the_same_figures() {

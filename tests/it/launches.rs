@@ -38,6 +38,53 @@ fn launch(engine: &str, given: &Value) -> Result<Launch, Fault> {
     adapter(engine).launch(&options(given))
 }
 
+/// The arguments of a launch that name a length.
+fn lengths(engine: &str, given: &Value) -> Vec<String> {
+    let launched = launch(engine, given).unwrap();
+    let words = if given["runtime"] == "docker" {
+        launched.args
+    } else {
+        launched.command
+    };
+    words
+        .into_iter()
+        .filter(|word| word.contains("len=") || word.contains("length=") || word.contains("-tokens="))
+        .collect()
+}
+
+#[test]
+fn an_engine_that_can_is_left_to_fit_the_length() {
+    let vllm = |given: Value| {
+        let mut options = json!({ "fit_length": true });
+        options
+            .as_object_mut()
+            .unwrap()
+            .extend(given.as_object().unwrap().clone());
+        lengths("vllm", &options)
+    };
+    let (fitted, exact) = (["--max-model-len=-1"], ["--max-model-len=6500"]);
+    assert_eq!(vllm(json!({ "runtime": "docker" })), fitted);
+    assert_eq!(
+        vllm(json!({ "runtime": "docker", "image": "mine", "version": null })),
+        exact
+    );
+    assert_eq!(vllm(json!({ "version": "0.14.0" })), fitted);
+    assert_eq!(vllm(json!({ "version": "0.33.0rc1" })), fitted);
+    assert_eq!(vllm(json!({ "version": "0.13.0" })), exact);
+    assert_eq!(vllm(json!({ "version": null })), exact, "not known");
+    assert_eq!(vllm(json!({ "version": "0.24.0", "fit_length": false })), exact);
+    assert_eq!(lengths("tgi", &json!({ "fit_length": true })), [""; 0]);
+    assert_eq!(lengths("tgi", &json!({})).len(), 3);
+    // They shorten what they serve, and start.
+    for engine in ["sglang", "tensorrt_llm"] {
+        assert_eq!(
+            lengths(engine, &json!({ "fit_length": true })),
+            lengths(engine, &json!({})),
+            "{engine}"
+        );
+    }
+}
+
 #[test]
 fn amd_gpus_have_images_of_their_own_or_a_refusal() {
     for (engine, nvidia, amd) in [

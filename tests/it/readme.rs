@@ -50,6 +50,7 @@ pages! {
     comparison "docs/comparison.md"
     faq "docs/faq.md"
     models "docs/models.md"
+    parity "docs/parity.md"
     permissions "docs/permissions.md"
     real_runs "docs/real-runs.md"
     samples "docs/samples.md"

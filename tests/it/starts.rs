@@ -10,7 +10,7 @@ use profiler::run::{EnginePhase, Event};
 use serde_json::{Value, json};
 
 use super::script::bench::Bench;
-use crate::support::{eventually, temp};
+use crate::support::{Profiler, eventually, temp};
 
 /// The value of a script over `std/engines`, and the limits of each start.
 #[track_caller]
@@ -91,6 +91,33 @@ fn an_engine_that_tells_no_estimate_is_asked_for_the_point_itself() {
 }
 
 #[test]
+fn state_slots_that_a_start_states_are_taken_up_by_one_restart() {
+    let (answers, starts) = starts(
+        r#"let map = boundary(#{ input: [512, 512], output: [64, 64], concurrency: [1, 1024] }, #{});
+         let options = #{ runtime: "sim", profile: "falcon-h1-h100-vllm", memory_fraction: 0.15, sim: #{ time_scale: 0.0 } };
+         let engine = engines::describe("vllm", options);
+         [7, 95, 96, 192, 1024].map(|count| engine.probe(#{ input: 512, output: 64, concurrency: count }))"#,
+    );
+    let answers = answers.as_array().unwrap();
+    let verdicts: Vec<_> = answers.iter().map(|answer| &answer["verdict"]).collect();
+    assert_eq!(
+        verdicts,
+        ["ok", "ok", "queued", "not_sent", "start_failed"],
+        "{answers:#?}"
+    );
+    assert_eq!(starts.len(), 2, "{starts:?}");
+    assert!(starts[1].ends_with("concurrency=191"), "{starts:?}");
+    for answer in &answers[3..] {
+        assert_eq!(answer["cause"], "memory");
+        assert_eq!(
+            answer["evidence"]["limit"],
+            json!({ "concurrency": 191, "by": "state_slots" }),
+            "{answer:#}"
+        );
+    }
+}
+
+#[test]
 fn a_setting_that_cannot_start_is_tried_once_and_the_others_are_measured() {
     let (found, starts) = starts(
         r#"import "std/experiment" as experiment;
@@ -102,6 +129,62 @@ fn a_setting_that_cannot_start_is_tried_once_and_the_others_are_measured() {
     );
     assert_eq!(starts.len(), 3 + 1, "{starts:?}");
     assert!(found.to_string().contains("nobody knows this"), "{found:#}");
+}
+
+/// The search of an engine that stands in for vLLM: the number of its starts, and the answer.
+#[track_caller]
+fn searched(flags: &[&str]) -> (usize, Value) {
+    let outcome = Profiler::new()
+        .args([
+            "run",
+            "adaptive",
+            "--out",
+            "out",
+            "--json",
+            "--set",
+            "engine=vllm",
+            "--set",
+            "runtime=sim",
+        ])
+        .args(["--set", r#"sim={"time_scale":0.0}"#])
+        .args(flags)
+        .run()
+        .success();
+    let events = events(outcome.folder());
+    let answers: Vec<_> = events.iter().filter_map(|event| event["value"].get("answer")).collect();
+    (
+        count(&events, "loading"),
+        answers.last().copied().cloned().unwrap_or_default(),
+    )
+}
+
+#[test]
+fn the_default_search_of_vllm_starts_it_once() {
+    let (starts, answer) = searched(&[]);
+    assert_eq!(starts, 1, "{answer:#}");
+    assert_eq!(answer["inequality"]["quantity"], "total", "{answer:#}");
+    assert_eq!(answer["inequality"]["reported"], 8352, "{answer:#}");
+}
+
+#[test]
+fn state_slots_are_named_beside_the_limit() {
+    let (starts, answer) = searched(&[
+        "--set=profile=falcon-h1-h100-vllm",
+        "--set=memory_fraction=0.15",
+        "--input=512",
+        "--output=64",
+        "--concurrency=1..1024",
+    ]);
+    assert_eq!(starts, 2, "{answer:#}");
+    // 190 blocks can be used; each request takes one of attention and one of state.
+    assert_eq!(
+        (&answer["inequality"]["fits"], &answer["inequality"]["fails"]),
+        (&json!(95), &json!(96))
+    );
+    assert!(
+        answer["room"].to_string().contains("concurrency ≤ 191 (state slots)"),
+        "{answer:#}"
+    );
 }
 
 const SCRIPT: &str = r#"

@@ -195,6 +195,9 @@ fn one(cases: Vec<Case>, tool: &str, version: Option<String>) -> ComparisonInput
     }
 }
 
+/// The share of the output by which two counts may differ without a note.
+const MISCOUNTED: f64 = 0.01;
+
 pub(super) fn read_aiperf(file: &Node) -> Result<ComparisonInput, String> {
     let version = file.text("aiperf_version");
     let tool = if version.is_some() { "AIPerf" } else { "genai-perf" };
@@ -204,6 +207,15 @@ pub(super) fn read_aiperf(file: &Node) -> Result<ComparisonInput, String> {
             .text("incomplete_reason")
             .unwrap_or_else(|| "it does not say why".to_owned());
         input.notes.push(format!("the run was not complete: {why}"));
+    }
+    let total = |name: &str| file.number_if_any(&format!("{name}.avg"));
+    if let (Some(own), Some(server)) = (total("total_osl"), total("total_usage_completion_tokens"))
+        && (own - server).abs() > server * MISCOUNTED
+    {
+        input.notes.push(format!(
+            "{tool} counted {own:.0} output tokens with a tokenizer of its own, and the server {server:.0}: throughput in tokens and TPOT are by \
+             the former; `--use-server-token-count` takes the latter"
+        ));
     }
     Ok(input)
 }

@@ -11,6 +11,7 @@ use super::options::{Context, LaunchOptions, wrong};
 use super::patience::{Patience, WAIT};
 use super::server::Server;
 use super::state::{Live, Running};
+use super::version;
 use crate::engine::adapter::{Adapter, Readiness};
 use crate::engine::verdict::bounds::StartHistory;
 use crate::engine::verdict::rules::Rules;
@@ -58,6 +59,7 @@ fn starts_command(adapter: &dyn Adapter, options: &LaunchOptions) -> bool {
     seen["limits"] = json!(Limits::SMALLEST);
     seen["mounts"] = json!([]);
     seen["gpu_vendor"] = Value::Null;
+    seen["version"] = Value::Null;
     // The start itself reports what is wrong with the launch.
     adapter
         .launch(&seen)
@@ -204,7 +206,20 @@ impl Engine {
         options["limits"] = json!(limits);
         options["mounts"] = json!(self.model_mounts());
         options["gpu_vendor"] = json!(self.gpu_vendor());
+        options["version"] = json!(self.version());
         options
+    }
+
+    /// The version of an engine that is to be started, if it is known before.
+    fn version(&self) -> Option<String> {
+        match self.runtime {
+            RuntimeKind::Docker => version::of_image(self.options.image.as_deref()?),
+            RuntimeKind::Process => {
+                let program = self.options.program.as_deref().unwrap_or(self.name());
+                version::of_package(self.name(), program, &self.options.env)
+            }
+            RuntimeKind::Attach | RuntimeKind::Sim => None,
+        }
     }
 
     /// The launch that serves the whole search range and the requested limits.

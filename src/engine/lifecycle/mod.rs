@@ -23,3 +23,4 @@ pub(super) mod speed;
 pub(super) mod start;
 pub(super) mod state;
 pub(super) mod usage;
+mod version;

@@ -74,6 +74,9 @@ pub struct LaunchOptions {
     pub env: BTreeMap<String, String>,
     /// Limits that one start must serve. Default: the search range of the newest boundary.
     pub limits: Option<LimitsOption>,
+    /// Whether the engine may choose the longest context that its memory allows, if it can, because the lengths of the
+    /// limits are those of a search: one start, where one for all of the range would fail.
+    pub fit_length: bool,
     /// Whether a point that the engine's own report rules out is answered without a start. Default: true.
     pub use_report: Option<bool>,
     /// Seconds until the engine must be ready. Loading a large model from a cold disk and compiling it can take tens of

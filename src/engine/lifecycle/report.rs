@@ -58,6 +58,7 @@ pub(crate) fn read_info(engine: &Engine, ready: &mut Ready) -> Result<(Info, Vec
         max_model_len: count("max_model_len"),
         max_input: count("max_input"),
         fitted: count("fitted"),
+        sequences: count("state_slots"),
     };
     let info = Info {
         version,

@@ -66,7 +66,7 @@ pub(crate) fn probe(engine: &Engine, point: &Point, requested: Limits, options: 
     let tried = live.tried;
     load_tokenizer_early(engine, &mut live, &request(engine, point, None)?, requested)?;
     let mut answer = match ensure(engine, &mut live, requested)? {
-        Ensured::Failed(failure) => no_start(point, *failure),
+        Ensured::Failed(failure) => no_start(point, &requested, *failure),
         Ensured::Running(started) => {
             engine.phase(EnginePhase::Probing, &point.to_string())?;
             let from = Instant::now();
@@ -318,12 +318,12 @@ fn silent_server(answer: &ProbeAnswer) -> Fault {
 }
 
 /// The answer if no start serves the point.
-fn no_start(point: &Point, failure: StartFailure) -> ProbeAnswer {
-    let verdict = match failure.evidence.reported {
-        Some(_) => Verdict::NotSent,
+fn no_start(point: &Point, requested: &Limits, failure: StartFailure) -> ProbeAnswer {
+    let verdict = match failure.cause {
+        _ if failure.is_foreseen(requested) => Verdict::NotSent,
         // A configured limit is no lack of memory: it clips the search range, whether a start or a request exceeds it.
-        None if failure.cause == Cause::LengthLimit => Verdict::Refused,
-        None => Verdict::StartFailed,
+        Cause::LengthLimit => Verdict::Refused,
+        _ => Verdict::StartFailed,
     };
     ProbeAnswer {
         verdict,

@@ -21,6 +21,8 @@ pub(crate) struct EngineBounds {
     pub(crate) max_input: Option<u64>,
     /// The length limit that the engine chose for lack of memory.
     pub(crate) fitted: Option<u64>,
+    /// The sequences for whose recurrent state there is room.
+    pub(crate) sequences: Option<u64>,
 }
 
 /// A bound that a request exceeds.
@@ -93,12 +95,14 @@ pub(crate) fn bounds_report(
     let report = BoundsReport {
         // A KV cache exactly as large as the configured length says nothing about memory, unless memory set that
         // length.
-        tokens: reported
-            .kv_tokens
-            .filter(|tokens| reported.max_model_len != Some(*tokens) || starts.memory_allows(*tokens)),
+        tokens: reported.kv_tokens.filter(|tokens| {
+            let is_fitted = reported.fitted == Some(*tokens) || starts.memory_allows(*tokens);
+            reported.max_model_len != Some(*tokens) || is_fitted
+        }),
         block,
         longest: [reported.fitted, starts.estimate()].into_iter().flatten().min(),
         longest_input: reported.max_input,
+        sequences: [reported.sequences, starts.state_slots()].into_iter().flatten().min(),
         max_model_len: reported.max_model_len.filter(is_own),
         length: None,
     };
@@ -116,6 +120,7 @@ pub(crate) fn bounds_report(
         report.longest,
         report.longest_input,
         report.max_model_len,
+        report.sequences,
     ];
     bounds.iter().any(Option::is_some).then_some(report)
 }
@@ -155,11 +160,22 @@ impl StartFailure {
         limits.cover(&self.limits) || self.rules_out(limits)
     }
 
-    /// Whether limits are too long by the engine's own estimate. An estimate from memory holds only for the same
+    /// The sequences for whose recurrent state there is room, as the engine states.
+    fn state_slots(&self) -> Option<u64> {
+        self.evidence.limit.as_ref().map(|limit| limit.concurrency)
+    }
+
+    /// Whether limits are too large by the engine's own figures. An estimated length from memory holds only for the same
     /// concurrency or more, because fewer sequences leave more room.
     fn rules_out(&self, limits: &Limits) -> bool {
         let longer = self.longest.is_some_and(|longest| longest < limits.total);
         longer && (self.cause == Cause::LengthLimit || limits.concurrency >= self.limits.concurrency)
+            || self.state_slots().is_some_and(|slots| slots < limits.concurrency)
+    }
+
+    /// Whether only the engine's own figures say that a start with these limits fails.
+    pub(crate) fn is_foreseen(&self, limits: &Limits) -> bool {
+        !limits.cover(&self.limits) && self.rules_out(limits)
     }
 
     /// The failure as the answer for a point that no start serves. If the failed start had larger limits than the point
@@ -200,8 +216,13 @@ impl StartHistory {
         failed.filter_map(|failure| failure.longest).min() == Some(longest)
     }
 
+    /// The fewest sequences for whose recurrent state failed starts had room.
+    pub(crate) fn state_slots(&self) -> Option<u64> {
+        self.failed.iter().filter_map(StartFailure::state_slots).min()
+    }
+
     /// The largest limits that serve `requested` and are not known to fail. Tries the whole search range, then the
-    /// engine's own estimate, then the KV cache size of the newest start, then exactly the point. The error is the
+    /// engine's own figures, then the KV cache size of the newest start, then exactly the point. The error is the
     /// failure that shows that no start serves the point: a start that was tried or, with `use_report`, the engine's
     /// estimate.
     pub(crate) fn next(
@@ -214,15 +235,27 @@ impl StartHistory {
             return Ok(whole);
         }
         // Use the smallest estimate of all failures that rule out the whole range.
-        let repeated = self.failed.iter().filter(|failure| failure.repeats(&whole));
-        let estimate = repeated.filter_map(|failure| failure.longest).min();
+        let repeated = || self.failed.iter().filter(|failure| failure.repeats(&whole));
+        let estimate = repeated().filter_map(|failure| failure.longest).min();
+        // One start with the sequences that the engine stated: if that fails too, its figure is no help.
+        let mut stated = repeated().filter_map(StartFailure::state_slots);
+        let slots = stated.next().filter(|_| stated.next().is_none());
+        let fewer = Limits {
+            concurrency: slots.unwrap_or(whole.concurrency),
+            ..whole
+        };
         // All sequences share the KV cache. Some engines make it only as large as the requested length.
-        let kv_tokens = self.kv_tokens.map(|kv_tokens| kv_tokens / whole.concurrency.max(1));
-        let wider = [estimate, kv_tokens]
+        let kv_tokens = self.kv_tokens.map(|kv_tokens| kv_tokens / fewer.concurrency.max(1));
+        let shorter = [estimate, kv_tokens]
             .into_iter()
             .flatten()
-            .map(|longest| whole.capped(longest));
-        for limits in wider.filter(|limits| limits.cover(&requested)) {
+            .map(|longest| fewer.capped(longest));
+        let not_shorter = (slots.is_some() && estimate.is_none()).then_some(fewer);
+        for limits in not_shorter
+            .into_iter()
+            .chain(shorter)
+            .filter(|limits| limits.cover(&requested))
+        {
             if self.known_failure(&limits).is_none() {
                 return Ok(limits);
             }
@@ -282,7 +315,7 @@ mod bounds_tests {
             kv_tokens: Some(900),
             max_model_len: Some(900),
             fitted: Some(900),
-            max_input: None,
+            ..EngineBounds::default()
         };
         assert_eq!(cause(shrunk), Some(Cause::KvCache));
     }
@@ -313,7 +346,7 @@ mod report_tests {
             kv_tokens,
             max_model_len: Some(4096),
             fitted,
-            max_input: None,
+            ..EngineBounds::default()
         };
         let asked = |total| {
             Some(Limits {
@@ -364,6 +397,7 @@ mod report_tests {
 #[cfg(test)]
 mod start_tests {
     use super::*;
+    use crate::run::SlotLimit;
 
     fn limits(input: u64, output: u64) -> Limits {
         Limits {
@@ -420,6 +454,54 @@ mod start_tests {
             let known_failure = starts.next(whole, requested, use_report).unwrap_err();
             assert_eq!(known_failure.for_point(&requested).evidence.reported, None);
         }
+    }
+
+    #[test]
+    fn stated_slots_are_taken_up_once() {
+        let many = |concurrency| Limits {
+            concurrency,
+            ..limits(500, 60)
+        };
+        let refused = |concurrency, slots| {
+            let mut failure = failure(many(concurrency), "memory", None);
+            failure.evidence.limit = Some(SlotLimit {
+                concurrency: slots,
+                by: "state_slots".to_owned(),
+            });
+            failure
+        };
+        let mut starts = StartHistory::default();
+        starts.failed.push(refused(1024, 191));
+        assert_eq!(starts.next(many(1024), many(7), true), Ok(many(191)));
+        assert_eq!(starts.next(many(1024), many(191), true), Ok(many(191)));
+        assert!(starts.next(many(1024), many(1024), true).is_err(), "as it was tried");
+        let foreseen = starts.next(many(1024), many(192), true).unwrap_err();
+        assert!(foreseen.is_foreseen(&many(192)) && !foreseen.is_foreseen(&many(1024)));
+        assert_eq!(starts.next(many(1024), many(192), false), Ok(many(192)));
+        assert_eq!(starts.state_slots(), Some(191));
+        starts.failed.push(refused(191, 190));
+        assert_eq!(starts.next(many(1024), many(7), true), Ok(many(7)), "only once");
+    }
+
+    #[test]
+    fn slots_and_an_estimated_length_are_taken_up_together() {
+        let whole = Limits {
+            concurrency: 1024,
+            ..limits(8000, 8000)
+        };
+        let mut starts = StartHistory::default();
+        starts.failed.push(failure(whole, "memory", Some(5000)));
+        let mut failure = failure(whole.capped(5000), "memory", None);
+        failure.evidence.limit = Some(SlotLimit {
+            concurrency: 191,
+            by: "state_slots".to_owned(),
+        });
+        starts.failed.push(failure);
+        let fewer = Limits {
+            concurrency: 191,
+            ..whole
+        };
+        assert_eq!(starts.next(whole, limits(100, 100), true), Ok(fewer.capped(5000)));
     }
 
     #[test]

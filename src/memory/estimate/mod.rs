@@ -4,6 +4,7 @@
 //! Figures follow from the model's [`ModelShape`] and the request; each part states its formula. Only the runtime context is
 //! assumed, and marked so. Memory without a formula is left out and named in the notes.
 
+mod blocks;
 mod components;
 mod modules;
 mod quantization;
@@ -13,6 +14,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::blocks::StateBlocks;
 use self::components::{Kv, Weights, activations, weights};
 use self::quantization::Quantization;
 use super::shape::{Config, Dtype, ModelShape, Stored, count_equal, read};
@@ -59,6 +61,8 @@ pub struct Estimate {
     pub state_bytes_per_sequence: u64,
     /// The state that the layers keep, by kind.
     pub layers: Vec<LayerKind>,
+    /// The blocks of a hybrid model, in which attention and recurrent states share one pool.
+    pub state_blocks: Option<StateBlocks>,
     /// The memory of all ranks together.
     pub total: Breakdown,
     /// The memory of each rank.
@@ -104,6 +108,7 @@ pub fn estimate(files: &ModelFiles, request: &EstimateRequest) -> Result<Estimat
     };
     let towers = config.towers().to_vec();
     Model {
+        blocks: StateBlocks::new(&shape, kv),
         shape,
         weights,
         kv,
@@ -155,6 +160,9 @@ pub struct Fits {
     pub tokens: Option<u64>,
     /// Concurrent sequences of the requested length that fit.
     pub sequences: u64,
+    /// The most sequences for which vLLM starts with CUDA graphs, whatever their length: blocks of the pool of a hybrid
+    /// model. `None` for another model.
+    pub state_slots: Option<u64>,
     /// Tokens of the longest single sequence that fits, at most the model's positions.
     pub longest: u64,
     /// Whether the request fits.
@@ -186,6 +194,7 @@ struct Model {
     shape: ModelShape,
     weights: Weights,
     kv: Kv,
+    blocks: Option<StateBlocks>,
     stored: Option<Stored>,
     /// Keys of `config.json` for parts that are not the language model.
     towers: Vec<String>,
@@ -230,6 +239,7 @@ impl Model {
             kv_bytes_per_token_per_rank: self.kv.token(&self.shape),
             state_bytes_per_sequence: whole.state(&self.shape),
             layers: layers.collect(),
+            state_blocks: self.blocks,
             total: Breakdown::new(None, total(&all), all)?,
             ranks: (0..ranks).map(rank).collect::<Result<_>>()?,
             fits: request.gpu_memory.map(|memory| self.fits(memory, request)),
@@ -271,6 +281,16 @@ impl Model {
             1 => "1 sequence".to_owned(),
             several => format!("{several} sequences"),
         };
+        if let Some(blocks) = self.blocks {
+            return format!(
+                "{sequences} of {} tokens; in vLLM's blocks of {} tokens, {} bytes each: {} for each such part of a sequence, and {} for its state",
+                request.tokens(),
+                blocks.tokens,
+                blocks.bytes,
+                blocks.per_tokens,
+                blocks.per_sequence
+            );
+        }
         let state = match self.kv.state(&self.shape) {
             0 => String::new(),
             bytes => format!(", and {bytes} of each sequence"),
@@ -284,6 +304,9 @@ impl Model {
     }
 
     fn kv_bytes(&self, request: &EstimateRequest) -> u64 {
+        if let Some(blocks) = self.blocks {
+            return blocks.bytes_of(request.tokens(), request.concurrency);
+        }
         self.kv
             .sequence(&self.shape, request.tokens())
             .saturating_mul(request.concurrency)
@@ -303,6 +326,7 @@ impl Model {
         Fits {
             budget,
             kv_bytes,
+            state_slots: self.blocks.map(|blocks| kv_bytes / blocks.bytes),
             tokens: kv_bytes.checked_div(self.kv.token(&self.shape)),
             sequences: largest(MOST_SEQUENCES, |concurrency| {
                 need(&EstimateRequest {

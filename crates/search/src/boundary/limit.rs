@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Axis, Boundary, Easier, Moves, Point, Record, Verdict};
+use super::{Axis, Boundary, Easier, Moves, Point, Record, ReportedLimit, Verdict};
 use crate::fmt::thousands;
 
 /// Bounds that the engine itself reports; `None` for unreported ones. They predict where memory ends, except for
@@ -28,6 +28,9 @@ pub struct BoundsReport {
     /// the longest request that is searched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u64>,
+    /// The sequences for whose recurrent state there is room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequences: Option<u64>,
 }
 
 /// The quantity that a limit bounds. All are in tokens except `Concurrency`.
@@ -337,6 +340,19 @@ impl Boundary {
         })
     }
 
+    /// The requests of the smallest length for which the reported tokens have room. Each takes whole blocks, and one for
+    /// its recurrent state if it has one in the same pool.
+    fn requests_by_tokens(&self, report: &BoundsReport) -> Option<u64> {
+        let length = Quantity::Total.of(&self.smallest())?;
+        let block = report.block.unwrap_or(1).max(1);
+        let limit = ReportedLimit::from(*report);
+        let with_state = report.sequences.and_then(|_| limit.with_state(length));
+        match with_state.and_then(|limit| limit.state_blocks) {
+            Some(blocks) => blocks.checked_div(length.div_ceil(block) + 1),
+            None => report.tokens?.checked_div(length.div_ceil(block) * block),
+        }
+    }
+
     /// The engine's own bound for a quantity.
     fn reported_bound(&self, quantity: Quantity, configured: bool) -> Option<u64> {
         let report = self.report()?;
@@ -352,13 +368,12 @@ impl Boundary {
             Quantity::Total => [report.tokens, report.longest].into_iter().flatten().min(),
             Quantity::AllTokens => report.tokens,
             Quantity::Input => report.longest_input,
-            // Each request takes whole blocks.
-            Quantity::Concurrency if !self.varies("input") && !self.varies("output") => {
-                let length = Quantity::Total.of(&self.smallest())?;
-                let block = report.block.unwrap_or(1).max(1);
-                report.tokens?.checked_div(length.div_ceil(block) * block)
+            Quantity::Concurrency => {
+                let lengths = self.varies("input") || self.varies("output");
+                let by_tokens = || self.requests_by_tokens(&report).filter(|_| !lengths);
+                [by_tokens(), report.sequences].into_iter().flatten().min()
             }
-            Quantity::Concurrency | Quantity::Output => None,
+            Quantity::Output => None,
         }
     }
 }

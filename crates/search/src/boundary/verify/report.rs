@@ -41,6 +41,9 @@ pub struct ReportedLimit {
     /// Blocks of one pool from which each request takes one for its state, too. `tokens` then bounds nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_blocks: Option<u64>,
+    /// The sequences for whose recurrent state there is room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequences: Option<u64>,
     /// Tokens that the server was seen to reserve of the length that it states. `max_model_len` is less by so many.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reserved: u64,
@@ -63,6 +66,7 @@ impl From<BoundsReport> for ReportedLimit {
             longest_input,
             max_model_len,
             length,
+            sequences,
         } = report;
         Self {
             tokens,
@@ -71,6 +75,7 @@ impl From<BoundsReport> for ReportedLimit {
             longest_input,
             max_model_len,
             length,
+            sequences,
             ..Self::default()
         }
     }
@@ -89,6 +94,7 @@ impl ReportedLimit {
             None => within(count * blocks * block, self.tokens),
         };
         in_pool
+            && within(count, self.sequences)
             && within(length, self.longest)
             && within(length, self.max_model_len)
             && within(input, self.longest_input)
@@ -96,7 +102,7 @@ impl ReportedLimit {
 
     /// The limit if the tokens were counted in requests of one length that take one block for their state, too, out of the
     /// same pool. vLLM writes the tokens of such a hybrid as requests × their length, and never uses one of the blocks.
-    fn with_state(self, longest: u64) -> Option<Self> {
+    pub(in super::super) fn with_state(self, longest: u64) -> Option<Self> {
         let (tokens, block, length) = (self.tokens?, self.block?, self.length.unwrap_or(longest));
         if self.state_blocks.is_some() || block < 2 || tokens % block == 0 || length == 0 {
             return None;
