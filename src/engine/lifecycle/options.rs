@@ -74,6 +74,8 @@ pub struct LaunchOptions {
     pub env: BTreeMap<String, String>,
     /// Limits that one start must serve. Default: the search range of the newest boundary.
     pub limits: Option<LimitsOption>,
+    /// Whether a start is told `limits.concurrency`. Otherwise the engine has its own default. Default: true.
+    pub limit_concurrency: Option<bool>,
     /// Whether a point that the engine's own report rules out is answered without a start. Default: true.
     pub use_report: Option<bool>,
     /// Seconds until the engine must be ready. Loading a large model from a cold disk and compiling it can take tens of
