@@ -1,0 +1,160 @@
+//! A user looks for the launch settings that serve a workload best.
+
+use serde_json::Value;
+
+use crate::support::{Outcome, Profiler, killed_and_resumed_at};
+
+/// An engine that by default serves four requests at a time, and could serve many more.
+const NARROW: [&str; 8] = [
+    "engine=sim",
+    r#"sim={"time_scale":0.02,"max_num_seqs":4}"#,
+    r#"space={"max_num_seqs":[64]}"#,
+    "most=32",
+    "input=64",
+    "output=16",
+    "requests_per_slot=2",
+    "hold=2",
+];
+
+fn tune(sets: &[&str]) -> Profiler {
+    let sets = sets.iter().flat_map(|set| ["--set", set]);
+    Profiler::new().args(["run", "tune", "--json", "--out", "killed"]).args(sets)
+}
+
+fn events<'a>(journal: &'a str, name: &str) -> Vec<&'a str> {
+    let text = format!("\"event\":\"{name}\"");
+    journal.lines().filter(|line| line.contains(&text)).collect()
+}
+
+#[test]
+fn a_killed_run_finds_the_better_setting_and_confirms_it() {
+    let (found, journal) = killed_and_resumed_at(tune(&NARROW), "\"kind\":\"experiment\"", 2);
+    assert_eq!(found["answer"], "winner", "{found}");
+    assert_eq!(found["winner"]["max_num_seqs"], 64, "{found}");
+    assert!(found["low"].as_f64().unwrap() > 0.2, "{found}");
+    assert_eq!(found["starts"], 2, "{found}");
+    assert_eq!(found["confirmed"]["starts"], 4, "{found}");
+    assert_eq!(found["confirmed"]["held"]["held"], true, "{found}");
+    // The defaults do not scale as the simulation says: nobody told it of the limit of four.
+    assert_eq!(found["surrogate"], true, "{found}");
+    // Two starts of the search and four that confirm, none of them twice although the run was killed.
+    let done = journal.lines().filter(|line| line.contains("\"experiment\":{")).count();
+    assert!(done >= 6, "{}", events(&journal, "began").join("\n"));
+}
+
+#[test]
+fn the_defaults_win_where_nothing_is_better() {
+    let mut sets = NARROW;
+    sets[1] = r#"sim={"time_scale":0.02}"#;
+    sets[2] = r#"space={"cuda_graphs":[false]}"#;
+    let found = tune(&sets).run().success().json()["result"].clone();
+    assert_eq!(found["answer"], "defaults", "{found}");
+    assert!(found["confirmed"].is_null(), "{found}");
+}
+
+#[test]
+fn what_no_setting_meets_is_said_within_three_starts() {
+    let mut sets = NARROW.to_vec();
+    sets[1] = r#"sim={"time_scale":0.02}"#;
+    sets[2] = r#"space={"max_num_seqs":[16,64],"cuda_graphs":[false]}"#;
+    sets.push(r#"slo={"tpot_ms":5}"#);
+    let found = tune(&sets).run().success().json()["result"].clone();
+    assert_eq!(found["answer"], "none", "{found}");
+    assert!(found["starts"].as_u64().unwrap() <= 3, "{found}");
+    assert!(found["finding"].as_str().unwrap().contains("nearest"), "{found}");
+}
+
+/// A run with one parameter more ends with status 2 and starts nothing.
+#[track_caller]
+fn refused(set: &str, says: &str) -> Outcome {
+    let mut sets = NARROW.to_vec();
+    sets.push(set);
+    let program = tune(&sets)
+        .file("other.json", r#"{"command": "vllm serve some/other --max-num-seqs 64"}"#)
+        .file("empty.json", r#"{"hardware": "h100"}"#);
+    let outcome = program.run();
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains(says), "{}", outcome.stderr);
+    assert!(!outcome.folder().join("killed").exists(), "{}", outcome.stderr);
+    outcome
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_the_first_start() {
+    refused("attainment=0.99", "299");
+    refused("attainment=0.97", "attainment");
+    refused("min_requests=20", "59");
+    refused(r#"space={"max_num_sequences":[1]}"#, "max_num_seqs");
+    refused(r#"space={"max_num_seqs":["many"]}"#, "max_num_seqs");
+    refused(r#"space={"kv_cache_dtype":["fp9"]}"#, "fp8");
+    refused("recipe=other.json", "some/other");
+    refused("recipe=empty.json", "recipe");
+    refused(r#"slo={"itl_ms":5}"#, "itl_ms");
+    refused("minutes=0.5", "minutes");
+    refused("starts=1", "starts");
+}
+
+/// A recipe is started right after the defaults, with the flags of its command.
+#[test]
+fn a_recipe_is_the_second_candidate() {
+    let sets = ["engine=vllm", "runtime=process", "program=/bin/true", "model=a/b", "recipe=mine.json", "starts=2"];
+    let program = tune(&sets)
+        .file("mine.json", r#"{"config": {"command": "vllm serve a/b --max-num-seqs 48 --enforce-eager"}}"#)
+        .args(["--dry-run", "--allow", "process"]);
+    let outcome = program.run().success();
+    assert!(outcome.stderr.contains("candidates"), "{}", outcome.stderr);
+    // The defaults leave the number of sequences to the engine.
+    assert!(!outcome.stdout.contains("--max-num-seqs"), "{}", outcome.stdout);
+}
+
+/// In races between equals whose windows wander, looking after each eliminates wrongly in few.
+#[test]
+fn equals_seldom_lose_a_race() {
+    let script = r#"
+        import "std/tune/race" as race;
+        let x = 7;
+        let wrong = 0;
+        for number in 0..1000 {
+            let all = [[], []];
+            let wander = [0.0, 0.0];
+            let lost = false;
+            for window in 0..12 {
+                for side in 0..2 {
+                    let sum = 0.0;
+                    for draw in 0..12 { x = (x * 1103515245 + 12345) % 2147483648; sum += x / 2147483648.0; }
+                    wander[side] = 0.5 * wander[side] + 0.0433 * (sum - 6.0);
+                    all[side].push(wander[side]);
+                }
+                if window > 1 && (race::lost(all[0], all[1]) || race::lost(all[1], all[0])) { lost = true; break; }
+            }
+            if lost { wrong += 1; }
+        }
+        wrong
+    "#;
+    let outcome = Profiler::new().file("race.rhai", script).args(["run", "race.rhai", "--json"]).run().success();
+    let wrong = outcome.json()["result"].as_i64().unwrap();
+    assert!(wrong <= 50, "{wrong} of 1,000 null races eliminate");
+}
+
+/// The other objective of `docs/tune.md`, in ten lines.
+#[test]
+fn another_objective_is_a_closure() {
+    let text = include_str!("../../docs/tune.md");
+    let code = text.split("```rhai goal.rhai\n").nth(1).unwrap().split("```").next().unwrap();
+    let lines = code.lines().filter(|line| !line.is_empty() && !line.starts_with("//")).count();
+    assert!(lines <= 10, "{lines} lines");
+    let outcome = Profiler::new().args(["fork", "tune", "mine.rhai"]).run().success();
+    let forked = std::fs::read_to_string(outcome.folder().join("mine.rhai")).unwrap();
+    let line = "let goal = if p.objective";
+    let own: String = forked
+        .lines()
+        .map(|old| if old.starts_with(line) { code.to_owned() } else { format!("{old}\n") })
+        .collect();
+    let sets = NARROW.iter().flat_map(|set| ["--set", set]);
+    let run = Profiler::new()
+        .file("mine.rhai", own)
+        .args(["run", "mine.rhai", "--json", "--out", "killed"])
+        .args(sets);
+    let found: Value = run.run().success().json()["result"].clone();
+    assert_eq!(found["winner"]["max_num_seqs"], 64, "{found}");
+}
