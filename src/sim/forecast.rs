@@ -123,15 +123,31 @@ impl ForecastLoad {
             BlockPool::new(self.kv_tokens / self.block_tokens, self.block_tokens),
             KvAllocation::Grow,
         );
-        let mut scheduler = Scheduler::new(store, Timing::FREE, false, self.max_num_seqs, self.max_num_batched_tokens);
+        let mut scheduler = Scheduler::new(
+            store,
+            Timing::FREE,
+            false,
+            self.max_num_seqs,
+            self.max_num_batched_tokens,
+        );
         scheduler.set_chunked(self.chunked_prefill);
         let mut lengths = ChaCha8Rng::seed_from_u64(1);
         let mut seen: Vec<Seen> = Vec::new();
         let mut send = |scheduler: &mut Scheduler, seen: &mut Vec<Seen>, arrived: Counts| {
             let (input, output) = (self.input.draw(&mut lengths), self.output.draw(&mut lengths));
             let id = seen.len() as u64;
-            scheduler.submit(SequenceRequest { id, rows: 1, input, output, cached: 0 });
-            seen.push(Seen { output, arrived, first: None });
+            scheduler.submit(SequenceRequest {
+                id,
+                rows: 1,
+                input,
+                output,
+                cached: 0,
+            });
+            seen.push(Seen {
+                output,
+                arrived,
+                first: None,
+            });
         };
         for _ in 0..self.concurrency {
             send(&mut scheduler, &mut seen, [0.0; TERMS]);
@@ -145,9 +161,15 @@ impl ForecastLoad {
         let mut due: Vec<Counts> = Vec::new();
         while ended < skipped + wanted {
             steps += 1;
-            let Some(step) = scheduler.step().filter(|_| steps < MAX_STEPS) else { break };
+            let Some(step) = scheduler.step().filter(|_| steps < MAX_STEPS) else {
+                break;
+            };
             let work = step.work;
-            now = add(now, [1.0, work.decodes as f64, work.prefill as f64, work.kv as f64], 1.0);
+            now = add(
+                now,
+                [1.0, work.decodes as f64, work.prefill as f64, work.kv as f64],
+                1.0,
+            );
             usage = usage.max(scheduler.take_peaks().usage.unwrap_or_default());
             for arrived in std::mem::take(&mut due) {
                 send(&mut scheduler, &mut seen, arrived);
@@ -206,7 +228,9 @@ impl ForecastLoad {
             ("block_tokens", self.block_tokens),
         ];
         if let Some((name, _)) = sizes.iter().find(|(_, size)| *size == 0 || *size > u64::from(u32::MAX)) {
-            return Err(Fault::usage(format!("option `{name}` is outside of what an engine has")).hint("give 1 or more"));
+            return Err(
+                Fault::usage(format!("option `{name}` is outside of what an engine has")).hint("give 1 or more"),
+            );
         }
         let longest = self.input.bounds().1 + self.output.bounds().1;
         if self.kv_tokens < longest + self.block_tokens {
@@ -272,7 +296,12 @@ mod tests {
             kv_tokens,
             block_tokens: 16,
             percentile: 0.95,
-            cost: StepCost { step: 0.01, decode: 0.0001, prefill: 0.00001, kv: 1e-8 },
+            cost: StepCost {
+                step: 0.01,
+                decode: 0.0001,
+                prefill: 0.00001,
+                kv: 1e-8,
+            },
         }
     }
 
@@ -281,7 +310,10 @@ mod tests {
         let seen = load(1, true, 10_000).run().unwrap();
         let decode = 0.01 + 0.0001 + 125.0 * 1e-8;
         assert!((seen.tpot_ms / 1e3 - decode).abs() < 1e-5, "{seen:?}");
-        assert!((seen.ttft_ms / 1e3 - (0.01 + 0.001 + 100.0 * 1e-8)).abs() < 1e-9, "{seen:?}");
+        assert!(
+            (seen.ttft_ms / 1e3 - (0.01 + 0.001 + 100.0 * 1e-8)).abs() < 1e-9,
+            "{seen:?}"
+        );
         assert_eq!(seen.per_tpot[0], 1.0);
     }
 

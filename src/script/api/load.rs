@@ -13,8 +13,8 @@ use crate::prompt::{Content, Origin, PromptForm, PromptSpec};
 use crate::run::Event;
 use crate::script::convert::deserialize_as;
 use crate::script::form::type_with_article;
-use crate::sim::ForecastLoad;
 use crate::script::{Caught, Host, begin_call, from_script, to_script};
+use crate::sim::ForecastLoad;
 
 /// Analysis of several loads. A row is any map with the level and the results of `engine.load`.
 #[export_module]
@@ -130,7 +130,9 @@ pub mod levels {
     #[rhai_fn(return_raw)]
     pub fn forecast(context: NativeCallContext, loads: Array) -> Caught<Dynamic> {
         begin_call(&context);
-        let loads = loads.iter().map(|load| deserialize_as::<ForecastLoad>("option", from_script(load)?));
+        let loads = loads
+            .iter()
+            .map(|load| deserialize_as::<ForecastLoad>("option", from_script(load)?));
         let seen = loads.map(|load| load?.run()).collect::<Result<Vec<_>>>()?;
         Ok(to_script(&seen)?)
     }
