@@ -314,14 +314,14 @@ mod tests {
             (seen.ttft_ms / 1e3 - (0.01 + 0.001 + 100.0 * 1e-8)).abs() < 1e-9,
             "{seen:?}"
         );
-        assert_eq!(seen.per_tpot[0], 1.0);
+        assert!((seen.per_tpot[0] - 1.0).abs() < 1e-9, "{seen:?}");
     }
 
     #[test]
     fn whole_prompts_hold_up_decodes_and_a_small_cache_preempts() {
         let chunked = load(32, true, 100_000).run().unwrap();
         let whole = load(32, false, 100_000).run().unwrap();
-        assert!(whole.per_tpot[0] > 1.05 && chunked.per_tpot[0] == 1.0, "{whole:?}");
+        assert!(whole.per_tpot[0] > 1.05 && chunked.per_tpot[0] < 1.001, "{whole:?} {chunked:?}");
         assert!(load(32, true, 1_600).run().unwrap().preemptions > 0);
         assert!(load(32, true, 100).run().is_err());
     }
