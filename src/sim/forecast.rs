@@ -321,7 +321,10 @@ mod tests {
     fn whole_prompts_hold_up_decodes_and_a_small_cache_preempts() {
         let chunked = load(32, true, 100_000).run().unwrap();
         let whole = load(32, false, 100_000).run().unwrap();
-        assert!(whole.per_tpot[0] > 1.05 && chunked.per_tpot[0] < 1.001, "{whole:?} {chunked:?}");
+        assert!(
+            whole.per_tpot[0] > 1.05 && chunked.per_tpot[0] < 1.001,
+            "{whole:?} {chunked:?}"
+        );
         assert!(load(32, true, 1_600).run().unwrap().preemptions > 0);
         assert!(load(32, true, 100).run().is_err());
     }

@@ -1,8 +1,6 @@
 //! A user looks for the launch settings that serve a workload best.
 
-use serde_json::{Value, json};
-
-use crate::support::{Outcome, Profiler, killed_and_resumed_at};
+use crate::support::{Profiler, killed_and_resumed_at};
 
 /// An engine that by default serves four requests at a time, and could serve many more.
 const NARROW: [&str; 10] = [
@@ -32,21 +30,20 @@ fn slow(max_num_seqs: u64) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn tune(sets: &[&str]) -> Profiler {
+/// A copy of the script, beside the profile of its engine.
+fn tune(sets: &[&str], max_num_seqs: u64) -> Profiler {
     let sets = sets.iter().flat_map(|set| ["--set", set]);
     Profiler::new()
-        .args(["run", "tune", "--json", "--out", "killed"])
+        .file("slow.toml", slow(max_num_seqs))
+        .file("mine.rhai", include_str!("../../scripts/tune.rhai"))
+        .args(["run", "mine.rhai", "--json", "--out", "killed"])
+        .args(["--set", "sim.time_scale=1"])
         .args(sets)
-}
-
-fn events<'a>(journal: &'a str, name: &str) -> Vec<&'a str> {
-    let text = format!("\"event\":\"{name}\"");
-    journal.lines().filter(|line| line.contains(&text)).collect()
 }
 
 #[test]
 fn a_killed_run_finds_the_better_setting_and_confirms_it() {
-    let (found, journal) = killed_and_resumed_at(tune(&NARROW), "\"kind\":\"experiment\"", 2);
+    let (found, journal) = killed_and_resumed_at(tune(&NARROW, 4), "\"kind\":\"experiment\"", 2);
     assert_eq!(found["answer"], "winner", "{found}");
     assert_eq!(found["winner"]["max_num_seqs"], 64, "{found}");
     assert!(found["low"].as_f64().unwrap() > 0.2, "{found}");
@@ -55,16 +52,18 @@ fn a_killed_run_finds_the_better_setting_and_confirms_it() {
     assert_eq!(found["confirmed"]["held"]["held"], true, "{found}");
     // The defaults do not scale as the simulation says: nobody told it of the limit of four.
     assert_eq!(found["surrogate"], true, "{found}");
-    // Two starts of the search and four that confirm, none of them twice although the run was killed.
-    let done = journal.lines().filter(|line| line.contains("\"experiment\":{")).count();
-    assert!(done >= 6, "{}", events(&journal, "began").join("\n"));
+    // The defaults were not measured again, although the run was killed after them.
+    let defaults = journal
+        .lines()
+        .filter(|line| line.contains("\"event\":\"began\"") && line.contains("\"tune\":\"defaults\""));
+    assert_eq!(defaults.count(), 1, "{journal}");
 }
 
 #[test]
 fn the_defaults_win_where_nothing_is_better() {
     let mut sets = NARROW;
     sets[2] = r#"space={"cuda_graphs":[false]}"#;
-    let found = tune(&sets).file("slow.toml", slow(64)).run().success().json()["result"].clone();
+    let found = tune(&sets, 64).run().success().json()["result"].clone();
     assert_eq!(found["answer"], "defaults", "{found}");
     assert!(found["confirmed"].is_null(), "{found}");
 }
@@ -74,7 +73,7 @@ fn what_no_setting_meets_is_said_within_three_starts() {
     let mut sets = NARROW.to_vec();
     sets[2] = r#"space={"max_num_seqs":[16,64],"cuda_graphs":[false]}"#;
     sets.push(r#"slo={"tpot_ms":5}"#);
-    let found = tune(&sets).run().success().json()["result"].clone();
+    let found = tune(&sets, 64).run().success().json()["result"].clone();
     assert_eq!(found["answer"], "none", "{found}");
     assert!(found["starts"].as_u64().unwrap() <= 3, "{found}");
     assert!(found["finding"].as_str().unwrap().contains("nearest"), "{found}");
@@ -82,27 +81,36 @@ fn what_no_setting_meets_is_said_within_three_starts() {
 
 /// A run with one parameter more ends with status 2 and starts nothing.
 #[track_caller]
-fn refused(set: &str, says: &str) -> Outcome {
-    let mut sets = NARROW.to_vec();
-    sets.push(set);
-    let program = tune(&sets)
+fn refused(set: &str, says: &str) {
+    let program = Profiler::new()
         .file(
             "other.json",
             r#"{"command": "vllm serve some/other --max-num-seqs 64"}"#,
         )
-        .file("empty.json", r#"{"hardware": "h100"}"#);
+        .file("empty.json", r#"{"hardware": "h100"}"#)
+        .args([
+            "run",
+            "tune",
+            "--engine",
+            "vllm",
+            "--runtime",
+            "docker",
+            "--out",
+            "run",
+            "--set",
+            set,
+        ]);
     let outcome = program.run();
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains(says), "{}", outcome.stderr);
-    assert!(!outcome.folder().join("killed").exists(), "{}", outcome.stderr);
-    outcome
+    assert_eq!(outcome.code, Some(2), "{set}: {}", outcome.stderr);
+    assert!(outcome.stderr.contains(says), "{set}: {}", outcome.stderr);
+    assert!(!outcome.folder().join("run").exists(), "{set}: {}", outcome.stderr);
 }
 
 #[test]
 fn what_cannot_be_is_refused_before_the_first_start() {
     refused("attainment=0.99", "299");
     refused("attainment=0.97", "attainment");
-    refused("min_requests=5", "6");
+    refused("min_requests=20", "59");
     refused(r#"space={"max_num_sequences":[1]}"#, "max_num_seqs");
     refused(r#"space={"max_num_seqs":["many"]}"#, "max_num_seqs");
     refused(r#"space={"kv_cache_dtype":["fp9"]}"#, "fp8");
@@ -111,19 +119,6 @@ fn what_cannot_be_is_refused_before_the_first_start() {
     refused(r#"slo={"itl_ms":5}"#, "itl_ms");
     refused("minutes=0.5", "minutes");
     refused("starts=1", "starts");
-}
-
-/// A recipe is started right after the defaults, with the flags of its command.
-#[test]
-fn a_recipe_is_the_second_candidate() {
-    let mut sets = NARROW.to_vec();
-    sets[2] = r#"space={"max_num_batched_tokens":[1024]}"#;
-    sets.extend(["recipe=mine.json", "starts=2", "hold=0"]);
-    let recipe = r#"{"config": {"command": "vllm serve Qwen/Qwen3-8B --max-num-seqs 48 --port 80"}}"#;
-    let found = tune(&sets).file("mine.json", recipe).run().success().json()["result"].clone();
-    assert_eq!(found["tried"][0]["candidate"], json!({}), "{found}");
-    assert_eq!(found["tried"][1]["candidate"], json!({ "max_num_seqs": 48 }), "{found}");
-    assert_eq!(found["answer"], "winner", "{found}");
 }
 
 /// In races between equals whose windows wander, looking after each eliminates wrongly in few.
@@ -188,13 +183,11 @@ fn another_objective_is_a_closure() {
             }
         })
         .collect();
-    let sets = NARROW.iter().flat_map(|set| ["--set", set]);
-    let run = Profiler::new()
-        .file("mine.rhai", own)
-        .file("slow.toml", slow(4))
-        .args(["run", "mine.rhai", "--json", "--out", "killed"])
-        .args(["--set", "sim.time_scale=1"])
-        .args(sets);
-    let found: Value = run.run().success().json()["result"].clone();
-    assert_eq!(found["winner"]["max_num_seqs"], 64, "{found}");
+    let found = tune(&NARROW, 4).file("mine.rhai", own).run().success().json()["result"].clone();
+    let worth = |at: usize| found["tried"][at]["worth"].as_f64().unwrap();
+    assert!(worth(0) > 0.0 && worth(1) > worth(0), "{found}");
+    assert!(
+        found["finding"].as_str().unwrap().contains("tokens/s per ms"),
+        "{found}"
+    );
 }
