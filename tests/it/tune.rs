@@ -185,7 +185,8 @@ fn another_objective_is_a_closure() {
         .collect();
     let found = tune(&NARROW, 4).file("mine.rhai", own).run().success().json()["result"].clone();
     let worth = |at: usize| found["tried"][at]["worth"].as_f64().unwrap();
-    assert!(worth(0) > 0.0 && worth(1) > worth(0), "{found}");
+    // A goodput would be hundreds of tokens per second.
+    assert!(worth(0) > 0.0 && worth(0) < 10.0 && worth(1) > 0.0, "{found}");
     assert!(
         found["finding"].as_str().unwrap().contains("tokens/s per ms"),
         "{found}"
