@@ -55,6 +55,7 @@ pages! {
     samples "docs/samples.md"
     servers "docs/servers.md"
     sharing "docs/sharing.md"
+    tune "docs/tune.md"
     benchmarks "benches/README.md"
 }
 
