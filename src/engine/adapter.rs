@@ -56,6 +56,98 @@ pub trait Adapter: Send + Sync {
     fn harmless(&self) -> Result<Harmless> {
         Ok(Harmless::default())
     }
+
+    /// `tunable()`, optional: launch settings that a search may choose.
+    fn tunable(&self) -> Result<Vec<Setting>> {
+        Ok(Vec::new())
+    }
+}
+
+/// A launch setting that a search may choose.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    /// Our name for it.
+    pub name: String,
+    /// Its flag on the engine's command line.
+    pub flag: String,
+    /// The flag that turns a switch off, if `flag` turns it on.
+    #[serde(default)]
+    pub off: String,
+    /// The launch option that sets it, as a path; empty: the flag is an engine argument.
+    #[serde(default)]
+    pub option: String,
+    /// Kind of its values.
+    pub kind: SettingKind,
+    /// Values that a search tries, in their order of size where they have one.
+    /// Empty: only what the user names.
+    pub values: Vec<Value>,
+    /// The engine's default; null if it depends on model and device.
+    #[serde(default)]
+    pub usual: Value,
+    /// Cost of another value.
+    pub cost: SettingCost,
+    /// Effect of a larger (later) value on the KV cache; unknown if not given.
+    #[serde(default)]
+    pub kv: Option<MemoryEffect>,
+    /// Effect of a larger (later) value on the memory that is left for steps; unknown if not given.
+    #[serde(default)]
+    pub spare: Option<MemoryEffect>,
+    /// Combinations that the engine refuses.
+    #[serde(default)]
+    pub excludes: Vec<Exclusion>,
+}
+
+/// Kind of a setting's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SettingKind {
+    /// Whole numbers.
+    Count,
+    /// Numbers from 0 to 1.
+    Share,
+    /// True or false.
+    Switch,
+    /// Words of `values`.
+    Choice,
+    /// Any word.
+    Word,
+}
+
+/// Cost of another value of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SettingCost {
+    /// A start that finds compiled kernels in its caches.
+    Restart,
+    /// A start that compiles or loads anew.
+    ColdRestart,
+}
+
+/// Effect of a larger value on memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryEffect {
+    /// More of it.
+    More,
+    /// Less of it.
+    Less,
+    /// None.
+    Same,
+}
+
+/// A combination that the engine refuses: `setting` is below the value of `than`, a setting or `total` (the longest
+/// input and output together), while this setting has the value `value` (any if null).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exclusion {
+    /// Value of the setting with this exclusion.
+    #[serde(default)]
+    pub value: Value,
+    /// Setting that is too small.
+    pub setting: String,
+    /// What it is below.
+    pub than: String,
 }
 
 /// Names of variables and flags that cannot send the Hugging Face token elsewhere, whatever their value.

@@ -24,8 +24,9 @@ mod wire;
 
 pub use crate::run::Limits;
 pub use adapter::{
-    Adapter, Facts, FailureRule, Harmless, InfoRule, MetricFormat, MetricRules, Pattern, Patterns, ProgressRule,
-    Protocol, Readiness, Rejection, RequestForm, RulePhase, RulePlace, RuleRank,
+    Adapter, Exclusion, Facts, FailureRule, Harmless, InfoRule, MemoryEffect, MetricFormat, MetricRules, Pattern,
+    Patterns, ProgressRule, Protocol, Readiness, Rejection, RequestForm, RulePhase, RulePlace, RuleRank, Setting,
+    SettingCost, SettingKind,
 };
 pub use facts::log::ReportedFact;
 pub use in_process::{Arguments, ProbeProgram, ProgramOptions, run_probe, trial};

@@ -21,7 +21,7 @@ use super::{Host, convert, interpreter, resolver, shipped};
 use crate::boundary::Point;
 use crate::engine::{
     Adapter, COMPRESSED, Credentials, Facts, FailureRule, Harmless, Limits, Patience, Readiness, Rejection,
-    RequestForm, WAIT, remedy, short_error_detail, title, wait_longer,
+    RequestForm, Setting, WAIT, remedy, short_error_detail, title, wait_longer,
 };
 use crate::fault::{Fault, Kind, Result};
 use crate::http::{self, ApiKey};
@@ -228,6 +228,14 @@ impl Adapter for RhaiAdapter {
             self.call_as("harmless", ())
         } else {
             Ok(Harmless::default())
+        }
+    }
+
+    fn tunable(&self) -> Result<Vec<Setting>> {
+        if missing_exports(&self.ast, &[("tunable", &[])]).is_empty() {
+            self.call_as("tunable", ())
+        } else {
+            Ok(Vec::new())
         }
     }
 }

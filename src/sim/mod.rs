@@ -10,6 +10,7 @@
 mod devices;
 mod engine_core;
 mod exit;
+mod forecast;
 mod http;
 mod memory;
 mod options;
@@ -25,6 +26,7 @@ mod tokens;
 use std::time::Duration;
 
 pub use exit::{Exit, LogSink};
+pub use forecast::{Forecast, ForecastLoad, StepCost};
 pub use options::{AfterFailure, FailedRequest, FailedStart, Misbehave, Options, Serve, Spec, Victim};
 pub use process::{ProcessState, Sim, SimHandle};
 pub use profile::{
@@ -60,6 +62,20 @@ pub struct Timing {
 }
 
 impl Timing {
+    /// Everything takes no time.
+    const FREE: Self = Self {
+        boot_seconds: 0.0,
+        load_seconds: 0.0,
+        profile_seconds: 0.0,
+        compile_seconds: 0.0,
+        graphs_seconds: 0.0,
+        warm_up_seconds: 0.0,
+        prefill_tokens_per_second: f64::INFINITY,
+        step_seconds: 0.0,
+        step_eager_seconds: 0.0,
+        sequence_seconds: 0.0,
+    };
+
     /// Duration of a step with `prefill` prompt tokens and `decode` decoding sequences.
     pub fn step(&self, eager: bool, prefill: u64, decode: u64) -> f64 {
         let fixed = if eager {

@@ -94,6 +94,9 @@ pub struct Options {
     /// Prompt tokens in one step
     #[arg(long, value_name = "TOKENS")]
     pub max_num_batched_tokens: Option<u64>,
+    /// Prompts whole and in steps of their own, instead of in chunks beside decodes (vLLM)
+    #[arg(long = "no-chunked-prefill", num_args = 0, default_missing_value = "false")]
+    pub chunked_prefill: Option<bool>,
     /// No CUDA graphs
     #[arg(long, num_args = 0, default_missing_value = "true")]
     pub enforce_eager: Option<bool>,
@@ -327,6 +330,10 @@ impl Setup {
             ("ctx_size", options.ctx_size.is_some() && !fixed),
             ("max_model_len", options.max_model_len == Some(-1) && !grows),
             ("oom", options.oom.is_some() && pool.is_some()),
+            (
+                "chunked_prefill",
+                options.chunked_prefill == Some(false) && profile.engine != Engine::Vllm,
+            ),
         ];
         if let Some((option, _)) = unsupported.iter().find(|(_, unsupported)| *unsupported) {
             return Err(Fault::usage(format!(

@@ -48,6 +48,19 @@ pub(crate) struct StepResult {
     pub(crate) seconds: f64,
     /// By request id, in scheduling order.
     pub(crate) events: Vec<(u64, SequenceEvent)>,
+    /// What it computed.
+    pub(crate) work: StepWork,
+}
+
+/// Counts of one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StepWork {
+    /// Decoding sequences.
+    pub(crate) decodes: u64,
+    /// Prompt tokens.
+    pub(crate) prefill: u64,
+    /// Tokens in the KV cache of its sequences, including those that it adds.
+    pub(crate) kv: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -57,6 +70,8 @@ pub(crate) struct Scheduler {
     eager: bool,
     max_seqs: usize,
     step_tokens: u64,
+    /// Whether prompts are computed in chunks, in the same steps as decodes; otherwise whole and alone.
+    chunked: bool,
     running: Vec<Sequence>,
     waiting: VecDeque<Sequence>,
     counters: Counters,
@@ -73,11 +88,16 @@ impl Scheduler {
             eager,
             max_seqs: usize::try_from(max_seqs).unwrap_or(usize::MAX).max(1),
             step_tokens: step_tokens.max(1),
+            chunked: true,
             running: Vec::new(),
             waiting: VecDeque::new(),
             counters: Counters::default(),
             peaks: Gauges::default(),
         }
+    }
+
+    pub(crate) fn set_chunked(&mut self, chunked: bool) {
+        self.chunked = chunked;
     }
 
     /// Queues a request. It must fit into an empty pool; the caller refuses longer ones.
@@ -110,9 +130,17 @@ impl Scheduler {
         let before = self.counters.preemptions;
         // Constant within a step: newly admitted sequences hold no tokens yet.
         let resident = self.running.iter().map(Sequence::resident).sum();
-        let mut chunks = self.schedule_running(resident, &mut step);
-        if self.counters.preemptions == before {
+        // Without chunks, a step of prompts computes nothing of the sequences that run already.
+        let ran = self.running.len();
+        let mut chunks = vec![0; if self.chunked { 0 } else { ran }];
+        if !self.chunked {
             self.admit(resident, &mut chunks, &mut step);
+        }
+        if self.chunked || self.running.len() == ran {
+            chunks = self.schedule_running(resident, &mut step);
+            if self.counters.preemptions == before {
+                self.admit(resident, &mut chunks, &mut step);
+            }
         }
         // Before sequences that end in this step are released.
         self.peaks = self.highest();
@@ -158,7 +186,9 @@ impl Scheduler {
         while budget > 0 && self.running.len() < self.max_seqs {
             let Some(mut seq) = self.waiting.pop_front() else { break };
             let chunk = seq.uncomputed().min(budget);
-            if !self.store.can_admit(&seq) {
+            // A prompt longer than any step is cut all the same, or it would wait for ever.
+            let whole = self.chunked || chunk == seq.uncomputed() || self.running.is_empty();
+            if !whole || !self.store.can_admit(&seq) {
                 self.waiting.push_front(seq);
                 break;
             }
@@ -180,13 +210,19 @@ impl Scheduler {
     /// Computes the chunks. Sequences with nothing left to compute produce a token.
     fn compute(&mut self, chunks: &[u64], step: &mut StepResult) {
         let (mut prefill, mut decode, mut left) = (0, 0, Vec::with_capacity(self.running.len()));
+        let mut kv = 0;
         for (mut seq, chunk) in std::mem::take(&mut self.running).into_iter().zip(chunks) {
+            if *chunk == 0 {
+                left.push(seq);
+                continue;
+            }
             if seq.uncomputed() == 1 && seq.produced > 0 {
                 decode += seq.request.rows;
             } else {
                 prefill += seq.request.rows * chunk;
             }
             seq.computed += chunk;
+            kv += seq.resident();
             if seq.uncomputed() > 0 {
                 left.push(seq);
                 continue;
@@ -216,6 +252,11 @@ impl Scheduler {
         }
         self.running = left;
         step.seconds = self.timing.step(self.eager, prefill, decode);
+        step.work = StepWork {
+            decodes: decode,
+            prefill,
+            kv,
+        };
     }
 
     fn fail(&mut self, mut seq: Sequence, oom: CudaOom, step: &mut StepResult) {

@@ -161,10 +161,9 @@ pub(super) fn plan(setup: &Setup, url: &str) -> Result<StartPlan> {
         Some(dynamic) => KvStore::Dynamic(Box::new(dynamic)),
         None => KvStore::Pool(memory.block_pool(), allocation),
     };
-    let serving = Serving {
-        scheduler: Scheduler::new(store, *time, setup.eager, setup.max_seqs, setup.step_tokens),
-        limits,
-    };
+    let mut scheduler = Scheduler::new(store, *time, setup.eager, setup.max_seqs, setup.step_tokens);
+    scheduler.set_chunked(setup.options.chunked_prefill != Some(false));
+    let serving = Serving { scheduler, limits };
     StartPlan::new(engine, &memory, &steps, &values, serving)
 }
 

@@ -97,6 +97,7 @@ mod templates;
 mod tenancy;
 mod textengines;
 mod torn;
+mod tune;
 mod usage;
 mod verdicts;
 mod wants;

@@ -56,6 +56,7 @@ pages! {
     samples "docs/samples.md"
     servers "docs/servers.md"
     sharing "docs/sharing.md"
+    tune "docs/tune.md"
     benchmarks "benches/README.md"
 }
 

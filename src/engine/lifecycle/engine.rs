@@ -204,6 +204,9 @@ impl Engine {
         let mut options = json!(self.options);
         options["runtime"] = json!(self.runtime);
         options["limits"] = json!(limits);
+        if self.options.limit_concurrency == Some(false) && limits.is_some() {
+            options["limits"]["concurrency"] = Value::Null;
+        }
         options["mounts"] = json!(self.model_mounts());
         options["gpu_vendor"] = json!(self.gpu_vendor());
         options["version"] = json!(self.version());

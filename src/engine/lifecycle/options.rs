@@ -77,6 +77,8 @@ pub struct LaunchOptions {
     /// Whether the engine may choose the longest context that its memory allows, if it can, because the lengths of the
     /// limits are those of a search: one start, where one for all of the range would fail.
     pub fit_length: bool,
+    /// Whether a start is told `limits.concurrency`. Otherwise the engine has its own default. Default: true.
+    pub limit_concurrency: Option<bool>,
     /// Whether a point that the engine's own report rules out is answered without a start. Default: true.
     pub use_report: Option<bool>,
     /// Seconds until the engine must be ready. Loading a large model from a cold disk and compiling it can take tens of

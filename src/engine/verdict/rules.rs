@@ -96,6 +96,7 @@ pub fn check_adapter(adapter: &dyn Adapter) -> Vec<(&'static str, Fault)> {
         ("facts", checked_facts(adapter).map(drop)),
         ("failures", checked_failures(adapter).map(drop)),
         ("request", check_request(adapter)),
+        ("tunable", adapter.tunable().map(drop)),
     ];
     checks
         .into_iter()

@@ -129,7 +129,8 @@ impl Length {
         Ok(())
     }
 
-    pub(super) fn draw(&self, rng: &mut impl Rng) -> u64 {
+    /// A random length.
+    pub fn draw(&self, rng: &mut impl Rng) -> u64 {
         let (low, high) = self.bounds();
         // `check` has rejected invalid distributions; fall back to the median.
         match self {

@@ -551,6 +551,34 @@ pub mod methods {
         Ok(to_script(&crate::engine::flags(engine, Some(Limits::from(limits)))?)?)
     }
 
+    /// The launch settings that a search may choose, as the engine's adapter states them: an array of
+    /// `#{ name, flag, off, option, kind, values, usual, cost, kv, spare, excludes }`, empty if it states none.
+    /// `std/tune/settings` reads them.
+    ///
+    /// `flag` sets it (`off` turns a switch off), or the launch option `option` does. `kind` is `count`, `share`,
+    /// `switch`, `choice` (of `values`) or `word`; `values` are what a search tries, `[]` if only what the user names; `usual` is the engine's default, `()` if that depends on model
+    /// and device. `cost` is `restart` or `cold_restart`. `kv` and `spare` say whether a larger value leaves `more`,
+    /// `less` or the `same` memory for the KV cache and for steps. `excludes` are combinations that the engine refuses,
+    /// `#{ value, setting, than }`: `setting` below the setting `than` (or `total`, input and output together), while
+    /// this one is `value` (`()`: whatever it is).
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an adapter whose table is wrong.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// let table = engines::describe("vllm", #{ model: "Qwen/Qwen3-8B" }).tunable();
+    /// assert(table.find(|one| one.name == "max_num_seqs").flag == "--max-num-seqs");
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn tunable(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
+        begin_call(&context);
+        Ok(to_script(&engine.0.first().adapter.tunable()?)?)
+    }
+
     /// Measures one start of an experiment, or replays it from the journal. `measure` is called with the engine and
     /// returns a value that can be recorded; `what` distinguishes this start from others of the same engine. Loads and
     /// probes inside belong to the trial: if the run is killed, the whole trial is measured again. A dry run does not

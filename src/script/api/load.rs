@@ -14,6 +14,7 @@ use crate::run::Event;
 use crate::script::convert::deserialize_as;
 use crate::script::form::type_with_article;
 use crate::script::{Caught, Host, begin_call, from_script, to_script};
+use crate::sim::ForecastLoad;
 
 /// Analysis of several loads. A row is any map with the level and the results of `engine.load`.
 #[export_module]
@@ -102,6 +103,38 @@ pub mod levels {
     #[rhai_fn(return_raw)]
     pub fn findings(rows: Array, axis: &str) -> Caught<Dynamic> {
         Ok(found_over(&rows, axis)?)
+    }
+
+    /// Forecasts closed loads on the scheduler of the simulated engine, in model time: hundreds a second.
+    ///
+    /// A load is `#{ concurrency, input, output, max_num_seqs, max_num_batched_tokens, chunked_prefill (true), kv_tokens,
+    /// block_tokens (16), percentile (0.95), cost }`; lengths are as in `engine.load`. `cost` is seconds of a step,
+    /// `#{ step, decode, prefill, kv }`: of each step, and for each decoding sequence, prompt token and token read from
+    /// the KV cache in it. The answer has for each load `#{ output_throughput, ttft_ms, tpot_ms, e2el_ms, preemptions,
+    /// kv_usage, per_token, per_tpot, per_ttft }`: latencies at the percentile, and the counts (in the order of `cost`)
+    /// of which the seconds of an output token, the mean TPOT and the mean TTFT consist. They do not depend on `cost`,
+    /// so it can be fitted to measurements by linear equations.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a KV cache in which the longest request does not fit, or an impossible size.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let cost = #{ step: 0.01, decode: 0.0001, prefill: 0.00001, kv: 0.0 };
+    /// let engine = #{ max_num_seqs: 256, max_num_batched_tokens: 2048, kv_tokens: 100000, cost: cost };
+    /// let seen = levels::forecast([1, 8].map(|level| engine + #{ concurrency: level, input: 512, output: 128 }));
+    /// assert(seen[0].tpot_ms > 10.0 && seen[1].output_throughput > 6.0 * seen[0].output_throughput);
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn forecast(context: NativeCallContext, loads: Array) -> Caught<Dynamic> {
+        begin_call(&context);
+        let loads = loads
+            .iter()
+            .map(|load| deserialize_as::<ForecastLoad>("option", from_script(load)?));
+        let seen = loads.map(|load| load?.run()).collect::<Result<Vec<_>>>()?;
+        Ok(to_script(&seen)?)
     }
 
     /// Announces the loads that the script runs next, as a list of options of `engine.load`, so that the progress

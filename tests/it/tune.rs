@@ -1,0 +1,194 @@
+//! A user looks for the launch settings that serve a workload best.
+
+use crate::support::{Profiler, killed_and_resumed_at};
+
+/// An engine that by default serves four requests at a time, and could serve many more.
+const NARROW: [&str; 10] = [
+    "engine=sim",
+    "profile=slow.toml",
+    r#"space={"max_num_seqs":[64]}"#,
+    "most=16",
+    "input=64",
+    "output=8",
+    "attainment=0.5",
+    "min_requests=8",
+    "requests_per_slot=2",
+    "hold=1",
+];
+
+/// The profile of that engine. It starts at once, and its steps take 20 ms, to which a busy machine adds little.
+fn slow(max_num_seqs: u64) -> String {
+    let shipped = include_str!("../../src/sim/profiles/llama-8b-24gb-vllm.toml");
+    let lines = shipped.lines().map(|line| match line.split(" = ").next().unwrap() {
+        "step_seconds" => "step_seconds = 0.02".to_owned(),
+        "step_eager_seconds" => "step_eager_seconds = 0.03".to_owned(),
+        "max_num_seqs" => format!("max_num_seqs = {max_num_seqs}"),
+        "time_scale" => "time_scale = 1.0".to_owned(),
+        name if name.ends_with("_seconds") && name != "sequence_seconds" => format!("{name} = 0.01"),
+        _ => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A copy of the script, beside the profile of its engine.
+fn tune(sets: &[&str], max_num_seqs: u64) -> Profiler {
+    let sets = sets.iter().flat_map(|set| ["--set", set]);
+    Profiler::new()
+        .file("slow.toml", slow(max_num_seqs))
+        .file("mine.rhai", include_str!("../../scripts/tune.rhai"))
+        .args(["run", "mine.rhai", "--json", "--out", "killed"])
+        .args(["--set", "sim.time_scale=1"])
+        .args(sets)
+}
+
+#[test]
+fn a_killed_run_finds_the_better_setting_and_confirms_it() {
+    let (found, journal) = killed_and_resumed_at(tune(&NARROW, 4), "\"kind\":\"experiment\"", 2);
+    assert_eq!(found["answer"], "winner", "{found}");
+    assert_eq!(found["winner"]["max_num_seqs"], 64, "{found}");
+    assert!(found["low"].as_f64().unwrap() > 0.2, "{found}");
+    assert_eq!(found["starts"], 2, "{found}");
+    assert_eq!(found["confirmed"]["starts"], 4, "{found}");
+    assert_eq!(found["confirmed"]["held"]["held"], true, "{found}");
+    // The defaults do not scale as the simulation says: nobody told it of the limit of four.
+    assert_eq!(found["surrogate"], true, "{found}");
+    // The defaults were not measured again, although the run was killed after them.
+    let defaults = journal
+        .lines()
+        .filter(|line| line.contains("\"event\":\"began\"") && line.contains("\"tune\":\"defaults\""));
+    assert_eq!(defaults.count(), 1, "{journal}");
+}
+
+#[test]
+fn the_defaults_win_where_nothing_is_better() {
+    let mut sets = NARROW;
+    sets[2] = r#"space={"cuda_graphs":[false]}"#;
+    let found = tune(&sets, 64).run().success().json()["result"].clone();
+    assert_eq!(found["answer"], "defaults", "{found}");
+    assert!(found["confirmed"].is_null(), "{found}");
+}
+
+#[test]
+fn what_no_setting_meets_is_said_within_three_starts() {
+    let mut sets = NARROW.to_vec();
+    sets[2] = r#"space={"max_num_seqs":[16,64],"cuda_graphs":[false]}"#;
+    sets.push(r#"slo={"tpot_ms":5}"#);
+    let found = tune(&sets, 64).run().success().json()["result"].clone();
+    assert_eq!(found["answer"], "none", "{found}");
+    assert!(found["starts"].as_u64().unwrap() <= 3, "{found}");
+    assert!(found["finding"].as_str().unwrap().contains("nearest"), "{found}");
+}
+
+/// A run with one parameter more ends with status 2 and starts nothing.
+#[track_caller]
+fn refused(set: &str, says: &str) {
+    let program = Profiler::new()
+        .file(
+            "other.json",
+            r#"{"command": "vllm serve some/other --max-num-seqs 64"}"#,
+        )
+        .file("empty.json", r#"{"hardware": "h100"}"#)
+        .args([
+            "run",
+            "tune",
+            "--engine",
+            "vllm",
+            "--runtime",
+            "docker",
+            "--out",
+            "run",
+            "--set",
+            set,
+        ]);
+    let outcome = program.run();
+    assert_eq!(outcome.code, Some(2), "{set}: {}", outcome.stderr);
+    assert!(outcome.stderr.contains(says), "{set}: {}", outcome.stderr);
+    assert!(!outcome.folder().join("run").exists(), "{set}: {}", outcome.stderr);
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_the_first_start() {
+    refused("attainment=0.99", "299");
+    refused("attainment=0.97", "attainment");
+    refused("min_requests=20", "59");
+    refused(r#"space={"max_num_sequences":[1]}"#, "max_num_seqs");
+    refused(r#"space={"max_num_seqs":["many"]}"#, "max_num_seqs");
+    refused(r#"space={"kv_cache_dtype":["fp9"]}"#, "fp8");
+    refused("recipe=other.json", "some/other");
+    refused("recipe=empty.json", "recipe");
+    refused(r#"slo={"itl_ms":5}"#, "itl_ms");
+    refused("minutes=0.5", "minutes");
+    refused("starts=1", "starts");
+}
+
+/// In races between equals whose windows wander, looking after each eliminates wrongly in few.
+#[test]
+fn equals_seldom_lose_a_race() {
+    let script = r#"
+        import "std/tune/race" as race;
+        let x = 7;
+        let wrong = 0;
+        for number in 0..1000 {
+            let all = [[], []];
+            let wander = [0.0, 0.0];
+            let lost = false;
+            for window in 0..12 {
+                for side in 0..2 {
+                    let sum = 0.0;
+                    for draw in 0..12 { x = (x * 1103515245 + 12345) % 2147483648; sum += x / 2147483648.0; }
+                    wander[side] = 0.5 * wander[side] + 0.0433 * (sum - 6.0);
+                    all[side].push(wander[side]);
+                }
+                if window > 1 && (race::lost(all[0], all[1]) || race::lost(all[1], all[0])) { lost = true; break; }
+            }
+            if lost { wrong += 1; }
+        }
+        wrong
+    "#;
+    let outcome = Profiler::new()
+        .file("race.rhai", script)
+        .args(["run", "race.rhai", "--json"])
+        .run()
+        .success();
+    let wrong = outcome.json()["result"].as_i64().unwrap();
+    assert!(wrong <= 50, "{wrong} of 1,000 null races eliminate");
+}
+
+/// The other objective of `docs/tune.md`, in ten lines.
+#[test]
+fn another_objective_is_a_closure() {
+    let text = include_str!("../../docs/tune.md");
+    let code = text
+        .split("```rhai goal.rhai\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
+    let lines = code
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .count();
+    assert!(lines <= 10, "{lines} lines");
+    let outcome = Profiler::new().args(["fork", "tune", "mine.rhai"]).run().success();
+    let forked = std::fs::read_to_string(outcome.folder().join("mine.rhai")).unwrap();
+    let line = "let goal = if p.objective";
+    let own: String = forked
+        .lines()
+        .map(|old| {
+            if old.starts_with(line) {
+                code.to_owned()
+            } else {
+                format!("{old}\n")
+            }
+        })
+        .collect();
+    let found = tune(&NARROW, 4).file("mine.rhai", own).run().success().json()["result"].clone();
+    let worth = |at: usize| found["tried"][at]["worth"].as_f64().unwrap();
+    // A goodput would be hundreds of tokens per second.
+    assert!(worth(0) > 0.0 && worth(0) < 10.0 && worth(1) > 0.0, "{found}");
+    assert!(
+        found["finding"].as_str().unwrap().contains("tokens/s per ms"),
+        "{found}"
+    );
+}
