@@ -1,6 +1,8 @@
 //! Lists the files that ship inside the binary, so that a new engine, module, script or probe is one file and no Rust change; and
 //! says which commit it was built from.
 
+#![allow(clippy::disallowed_methods, reason = "it reads the repository")]
+
 use std::env;
 use std::ffi::OsStr;
 use std::fmt::Write as _;

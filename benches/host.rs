@@ -4,6 +4,7 @@
 //! resident memory while a script waits, a primitive call from Rhai, one journal line, and 1000 probes of the simulated
 //! engine without model time, journal included. It asserts nothing, because the figures depend on the machine.
 #![allow(
+    clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a bench prints, and stops where it cannot measure"

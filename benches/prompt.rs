@@ -3,6 +3,7 @@
 //!
 //! `TOKENIZER` is a `tokenizer.json` or its folder. The default is a small tokenizer built here.
 #![allow(
+    clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::unwrap_used,
     missing_docs,

@@ -5,6 +5,7 @@
 //! covers one new answer: recording it, updating the state, and choosing the next point. The first proposal, as after a
 //! resume, computes the state from scratch. It asserts nothing, because the figures depend on the machine.
 #![allow(
+    clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a bench prints, and stops where it cannot measure"

@@ -2,7 +2,13 @@
 //! second.
 //!
 //! Run with `cargo bench --bench sim`. It asserts nothing.
-#![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs, reason = "a bench")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a bench"
+)]
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};

@@ -7,6 +7,7 @@
 //! GPU it samples the memory of its own process, and says so. It asserts nothing, because the figures depend on the
 //! machine.
 #![allow(
+    clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a bench prints, and stops where it cannot measure"

@@ -1,5 +1,6 @@
 //! Reads and writes CSV text (RFC 4180) as rows of named cells. Does no I/O.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ::csv::{Reader, ReaderBuilder, StringRecord, Writer};
@@ -18,7 +19,7 @@ pub fn write(columns: &[String], rows: &[Map<String, Value>]) -> String {
         .collect();
     let mut writer = Writer::from_writer(Vec::new());
     // Writing to memory cannot fail.
-    let _ = writer.write_record(&names);
+    let _ = writer.write_record(names.iter().map(|name| as_text(name).into_owned()));
     for row in &rows {
         let _ = writer.write_record(names.iter().map(|name| cell(row.get(*name))));
     }
@@ -47,9 +48,32 @@ fn flat(row: &Map<String, Value>) -> Map<String, Value> {
 fn cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
+        Some(Value::String(text)) => as_text(text).into_owned(),
         Some(other) => other.to_string(),
     }
+}
+
+/// A text that no spreadsheet takes for a formula: an apostrophe before `=`, `+`, `-`, `@`, a tab or a line end marks
+/// it as text. Numbers stay.
+fn as_text(text: &str) -> Cow<'_, str> {
+    if is_marked_or_formula(text) && text.parse::<f64>().is_err() {
+        Cow::Owned(format!("'{text}"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// The text that [`as_text`] marked.
+fn unmarked(cell: &str) -> &str {
+    match cell.strip_prefix('\'') {
+        Some(text) if is_marked_or_formula(text) => text,
+        _ => cell,
+    }
+}
+
+fn is_marked_or_formula(text: &str) -> bool {
+    text.trim_start_matches('\'')
+        .starts_with(['=', '+', '-', '@', '\t', '\r', '\n'])
 }
 
 const MAX_ROWS: usize = 100_000;
@@ -85,7 +109,7 @@ fn is_closed(record: &[u8]) -> bool {
 /// The header; `None` if the text is empty.
 pub fn columns(text: &str) -> Option<Vec<String>> {
     let header = reader(text).into_records().next()?.ok()?;
-    Some(header.iter().map(str::to_owned).collect())
+    Some(header.iter().map(|name| unmarked(name).to_owned()).collect())
 }
 
 /// The rows below the header, without empty lines.
@@ -117,7 +141,11 @@ pub fn rows(text: &str) -> Result<Vec<Row>, String> {
             return Err(format!("it has more than {MAX_CELLS} cells"));
         }
         let named = columns.iter().zip(&record);
-        rows.push(named.map(|(name, cell)| (name.to_owned(), cell.to_owned())).collect());
+        rows.push(
+            named
+                .map(|(name, cell)| (unmarked(name).to_owned(), unmarked(cell).to_owned()))
+                .collect(),
+        );
     }
     Ok(rows)
 }
@@ -158,9 +186,31 @@ pub fn table(text: &str) -> Result<Vec<Map<String, Value>>, String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
+
+    proptest! {
+        /// A spreadsheet takes no text for a formula, numbers stay numbers, and reading gives the texts back.
+        #[test]
+        fn no_text_is_a_formula_and_each_is_read_back(name in "[=+@'a-]{1,3}", text in "['=+@\t0-9a.-]{0,6}") {
+            let rows = vec![Map::from_iter([(name.clone(), Value::from(text.clone()))])];
+            let written = write(&[], &rows);
+            let (heading, cells) = (written.lines().next().unwrap(), &written[written.find('\n').unwrap() + 1..]);
+            for cell in [heading, cells.trim_end_matches('\n')] {
+                let plain = cell.trim_matches('"');
+                prop_assert!(!plain.starts_with(['=', '+', '-', '@', '\t']) || plain.parse::<f64>().is_ok(), "{}", cell);
+            }
+            if !text.is_empty() {
+                prop_assert_eq!(rows_of(&written), vec![Row::from([(name, text)])]);
+            }
+        }
+    }
+
+    fn rows_of(text: &str) -> Vec<Row> {
+        rows(text).unwrap()
+    }
 
     fn written(columns: &[&str], rows: Value) -> String {
         let rows: Vec<Map<String, Value>> = serde_json::from_value(rows).unwrap();

@@ -125,11 +125,23 @@ impl Fault {
         Self::missing(format!("cannot start the {what}: {error}"), hint)
     }
 
+    /// The fault of a process of this program that could not be started: too low limits, or else a bug.
+    pub fn no_process(what: &str, error: &std::io::Error) -> Self {
+        if is_own_limit(error) {
+            return Self::no_thread(what, error);
+        }
+        Self::internal(format!("cannot start the {what}: {error}"))
+    }
+
     /// The fault of a file that could not be read or written. A full disk is [`Kind::Missing`], because space is
     /// missing.
     pub fn io(path: &std::path::Path, error: &std::io::Error) -> Self {
         let message = format!("`{}`: {error}", path.display());
         match error.kind() {
+            _ if is_own_limit(error) => Self::missing(
+                message,
+                "allow more open files, processes and memory: `ulimit -n`, `ulimit -u`, `ulimit -v`",
+            ),
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
                 Self::new(Kind::Missing, message).hint("free disk space, or choose another folder with --out")
             }
@@ -168,6 +180,15 @@ impl Fault {
     pub fn interrupted() -> Self {
         Self::new(Kind::Interrupted, "interrupted")
     }
+}
+
+/// Whether this process or the system has no more open files, processes or memory to give.
+fn is_own_limit(error: &std::io::Error) -> bool {
+    use nix::errno::Errno;
+    let own = [Errno::EMFILE, Errno::ENFILE, Errno::EAGAIN, Errno::ENOMEM];
+    error
+        .raw_os_error()
+        .is_some_and(|number| own.contains(&Errno::from_raw(number)))
 }
 
 impl From<Error> for Fault {

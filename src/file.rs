@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::Bytes;
+use crate::outside::{Bounded, is_too_large};
 
 /// Opens a regular file.
 ///
@@ -59,14 +60,13 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
 ///
 /// Fails as [`read`] does.
 pub fn read_opened(file: File, path: &Path, most: u64) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let read = file.take(most + 1).read_to_end(&mut bytes);
-    if read.map_err(|error| Fault::io(path, &error))? as u64 > most {
-        Err(Fault::new(
-            Kind::Limit,
-            format!("`{}` has more than {}", path.display(), Bytes(most)),
-        ))
-    } else {
-        Ok(bytes)
-    }
+    Bounded::new(file, most)
+        .all()
+        .map_err(|error| match is_too_large(&error) {
+            true => Fault::new(
+                Kind::Limit,
+                format!("`{}` has more than {}", path.display(), Bytes(most)),
+            ),
+            false => Fault::io(path, &error),
+        })
 }

@@ -1,4 +1,5 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests read what they wrote"))]
 
 pub mod answer;
 pub mod cli;
@@ -12,6 +13,7 @@ pub mod home;
 pub mod http;
 pub mod load;
 pub mod memory;
+pub mod outside;
 pub mod own_program;
 pub mod prompt;
 pub mod report;
@@ -21,6 +23,7 @@ pub mod script;
 pub mod sim;
 pub mod task;
 pub mod telemetry;
+pub mod temporary;
 pub mod tls;
 pub mod warning;
 pub mod world;

@@ -7,6 +7,7 @@
 //! the same server in the same run; see `peers.rs`. `--streams 64,512` and `--rates 200` choose rows. It asserts
 //! nothing, because the figures depend on the machine.
 #![allow(
+    clippy::disallowed_methods,
     clippy::print_stderr,
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -5,6 +5,7 @@
 //! report` on it five times, opens the page in Chromium five times, and prints one Markdown table. The run is invented,
 //! so its page says SIMULATED. It asserts nothing, because the figures depend on the machine.
 #![allow(
+    clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::unwrap_used,
     dead_code,

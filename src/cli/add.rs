@@ -6,6 +6,7 @@ use super::program::{Program, Status};
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::Count;
 use crate::script::{self, Added, Fetched, Lock};
+use crate::temporary::Temporary;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -56,7 +57,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 
 /// Whether `profiler check` has no findings in its scripts. Prints the findings.
 pub(super) fn is_sound(fetched: &Fetched, program: &Program) -> Result<bool> {
-    let temporary = tempfile::tempdir().map_err(|error| Fault::internal(format!("no temporary folder: {error}")))?;
+    let temporary = Temporary::folder()?;
     let folder = temporary.path().join(&fetched.name);
     fetched.write(&folder)?;
     let mut sound = true;
@@ -111,6 +112,10 @@ fn changes(name: &str, old: &Added, new: &Added) -> Vec<String> {
     let mut lines = vec![format!("updated {name}")];
     if let Some(commit) = new.commit.as_ref().filter(|commit| old.commit.as_ref() != Some(commit)) {
         lines.push(format!("commit {commit}"));
+        let before = old.commit.as_deref().unwrap_or("unknown");
+        if let Some(revision) = new.revision() {
+            lines.push(format!("`{revision}` was another commit when it was added: {before}"));
+        }
     }
     let gone = old
         .files

@@ -14,6 +14,7 @@ mod foreign;
 
 mod new;
 mod options;
+mod own_limits;
 mod program;
 
 mod repl;
@@ -154,6 +155,16 @@ enum Command {
     RenderChatTemplate,
 }
 
+impl Command {
+    /// Whether it runs scripts or serves, and so has something to finish after a signal.
+    fn measures(&self) -> bool {
+        matches!(
+            self,
+            Self::Run(_) | Self::Fleet(_) | Self::Repl(_) | Self::Sim(_) | Self::Test(_) | Self::Check(_)
+        )
+    }
+}
+
 /// The command line, with its help formatted for `width` columns and the commands grouped.
 fn command(width: usize) -> clap::Command {
     let command = Arguments::command();
@@ -216,7 +227,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(ended) = own {
         return ended.map_or_else(|fault| failed(&fault), |()| ExitCode::SUCCESS);
     }
-    let status = Program::new(Terminal::detect()).map(|program| {
+    let measures = arguments.command.measures();
+    let program = own_limits::check(measures).and_then(|()| Program::new(Terminal::detect()));
+    let status = program.map(|program| {
+        if !measures {
+            program.signals.end_soon();
+        }
         let ended = dispatch(&arguments.command, &program);
         let status = ended.unwrap_or_else(|fault| {
             program.terminal.print_fault(&fault);

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use super::program::{Program, Status, create_file};
 use crate::fault::{Fault, Result};
+use crate::run::Folder;
 use crate::script;
 
 /// Arguments.
@@ -103,7 +104,7 @@ pub(super) fn fork(args: &ForkArgs, program: &Program) -> Result<Status> {
             } else if args.diff {
                 program.terminal.print(difference(&path, &shipped)?.trim_end())?;
             } else if script::is_unedited(&text) {
-                fs::write(&path, shipped).map_err(|error| Fault::io(&path, &error))?;
+                replace(&path, &shipped)?;
                 program.terminal.print(&format!("{} was updated", path.display()))?;
             } else {
                 status = 1;
@@ -121,6 +122,18 @@ pub(super) fn fork(args: &ForkArgs, program: &Program) -> Result<Status> {
     Ok(0)
 }
 
+/// Replaces a file; if that fails, the old one stays.
+fn replace(path: &Path, text: &str) -> Result<()> {
+    let name = path
+        .file_name()
+        .ok_or_else(|| Fault::usage(format!("`{}` is no name of a file", path.display())))?;
+    let parent = path
+        .parent()
+        .filter(|parent| *parent != Path::new(""))
+        .unwrap_or(Path::new("."));
+    Folder::open(parent)?.replace(Path::new(name), |file| file.write_all(text.as_bytes()))
+}
+
 /// The output of `diff` for a shipped text and the file.
 fn difference(path: &Path, shipped: &str) -> Result<String> {
     let failed = |error: std::io::Error| Fault::missing(format!("`diff` cannot be run: {error}"), "install diffutils");
@@ -134,6 +147,7 @@ fn difference(path: &Path, shipped: &str) -> Result<String> {
     if let Some(mut stdin) = diff.stdin.take() {
         stdin.write_all(shipped.as_bytes()).map_err(failed)?;
     }
+    #[expect(clippy::disallowed_methods, reason = "the texts that are compared are bounded")]
     let output = diff.wait_with_output().map_err(failed)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -2,12 +2,13 @@
 //! give, asked at a terminal or remembered from before.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, IsTerminal as _, stderr, stdin};
+use std::io::{IsTerminal as _, stderr, stdin};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nix::sys::termios::{FlushArg, tcflush};
 use serde_json::{Map, Value};
 
 use super::flags::Assignments;
@@ -290,15 +291,39 @@ fn fact(host: &Host, want: &Want) -> String {
 fn name(host: &Host) -> String {
     match host.settings.script.display().to_string().as_str() {
         "" => "this".to_owned(),
-        script => format!("`{script}`"),
+        script => one_line(&format!("`{script}`")),
     }
+}
+
+/// Most bytes of an answer.
+const MAX_LINE: usize = 4096;
+
+/// Most characters of a name in a question.
+const MAX_NAME: usize = 160;
+
+/// A text that a script may have chosen, on one line. What is left out is counted: its end could matter.
+fn one_line(text: &str) -> String {
+    let letters: Vec<char> = text
+        .chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect();
+    if letters.len() <= MAX_NAME {
+        return letters.into_iter().collect();
+    }
+    let (begin, end) = (&letters[..MAX_NAME / 2], &letters[letters.len() - MAX_NAME / 2..]);
+    let left_out = letters.len() - MAX_NAME;
+    let [begin, end] = [begin, end].map(|part| part.iter().collect::<String>());
+    format!("{begin}… {left_out} more characters …{end}")
 }
 
 fn prompt(host: &Host, wants: &[&Want]) -> Result<ConsentAnswer> {
     let who = name(host);
-    let permissions = wants.iter().map(|want| format!("  {} ({})", want.to, want.allow));
+    let permissions = wants
+        .iter()
+        .map(|want| format!("  {} ({})", one_line(&want.to), one_line(&want.allow)));
     let lines: Vec<String> = std::iter::once(format!("{who} wants to")).chain(permissions).collect();
     let terminal = Terminal::detect();
+    discard_typed();
     terminal.print_failure(&lines.join("\n"));
     terminal.print_failure("allow it? y: for this run, a: always for this script as it is now (until `profiler doctor --forget-allowed`), N: no");
     let answer = read_line(&host.tasks)?;
@@ -316,6 +341,7 @@ fn choose(tasks: &Tasks, question: &str, choices: &[String]) -> Result<Option<St
         .zip(choices)
         .map(|(number, choice)| format!("  {number:>3}  {choice}"));
     let lines: Vec<String> = std::iter::once(format!("{question}:")).chain(numbered).collect();
+    discard_typed();
     terminal.print_failure(&lines.join("\n"));
     loop {
         terminal.print_failure("which one? its number or its name; nothing: none");
@@ -332,14 +358,26 @@ fn choose(tasks: &Tasks, question: &str, choices: &[String]) -> Result<Option<St
     }
 }
 
+/// Drops what was typed before a question is shown: that does not answer it.
+fn discard_typed() {
+    // It fails only where nobody types.
+    let _ = tcflush(stdin(), FlushArg::TCIFLUSH);
+}
+
 /// Reads a line from the keyboard. Reading cannot be stopped, so its thread outlives an interruption.
 fn read_line(tasks: &Tasks) -> Result<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
-        let mut line = String::new();
-        // A closed terminal counts as "no".
-        let _ = stdin().lock().read_line(&mut line);
-        let _ = sender.send(line);
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        // Not through the standard reader, which keeps further lines for the next question. A closed terminal counts as
+        // "no".
+        while let Ok(1) = nix::unistd::read(stdin(), &mut byte) {
+            if byte[0] == b'\n' || line.len() > MAX_LINE {
+                break;
+            }
+            line.push(byte[0]);
+        }
+        let _ = sender.send(String::from_utf8_lossy(&line).into_owned());
     });
     loop {
         match receiver.recv_timeout(PAUSE) {

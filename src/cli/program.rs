@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use crate::run::{Run, hide_json};
 use crate::runtime::Services;
 use crate::script::{Diagnostic, Host, Settings};
 use crate::task::{Tasks, lock};
+use crate::temporary;
 
 /// The exit status of a command that succeeded: 0, or 1 if nothing fits.
 pub(super) type Status = u8;
@@ -123,6 +124,9 @@ const SUPERSEDED: u8 = 75;
 /// How long the script may take to react to the first signal before its services are stopped without it.
 const NOTICE_TIME: Duration = Duration::from_secs(2);
 
+/// How long a command that reads or writes files may take to react before the process ends without it.
+const BRIEF_TIME: Duration = Duration::from_millis(500);
+
 /// Maximum time to kill services.
 const KILL_TIME: Duration = Duration::from_secs(5);
 
@@ -134,6 +138,8 @@ pub(super) struct Signals {
     status: Arc<AtomicU8>,
     /// The services of the running script.
     guarded: Arc<Mutex<Option<Guarded>>>,
+    /// Whether the command has nothing to finish after a signal.
+    brief: Arc<AtomicBool>,
 }
 
 /// Services to stop if the script does not do so.
@@ -241,6 +247,11 @@ impl Signals {
         self.status.store(0, Ordering::Relaxed);
     }
 
+    /// From here on, a signal ends the process soon, whatever it is doing: nothing is measured that could be lost.
+    pub(super) fn end_soon(&self) {
+        self.brief.store(true, Ordering::Relaxed);
+    }
+
     /// Registers the services of a script that is about to start.
     pub(super) fn guard(&self, services: &Arc<Services>) {
         *self.guarded() = Some(Guarded {
@@ -267,6 +278,10 @@ impl Signals {
 
     /// If the script ignores the interruption, ends its services and then the process.
     async fn end_unless_stopped(self, status: u8, tasks: Tasks) {
+        if self.brief.load(Ordering::Relaxed) {
+            tokio::time::sleep(BRIEF_TIME).await;
+            exit(status);
+        }
         loop {
             tokio::time::sleep(NOTICE_TIME).await;
             if !tasks.interrupted() {
@@ -282,7 +297,7 @@ impl Signals {
         if let Some(guarded) = guarded.filter(|guarded| guarded.running) {
             // A failure cannot be handled here: the next start finds leftovers.
             let _ = guarded.services.stop_all(GRACE).await;
-            std::process::exit(i32::from(status));
+            exit(status);
         }
     }
 
@@ -294,8 +309,15 @@ impl Signals {
             // The next start finds what could not be killed in time.
             let _ = tokio::time::timeout(KILL_TIME, services.stop_all(Duration::ZERO)).await;
         }
-        std::process::exit(i32::from(status));
+        exit(status);
     }
+}
+
+/// Ends the process without waiting for its threads. Supervisors end what runs below it.
+#[expect(clippy::exit, reason = "threads may be busy, and a signal must end the process")]
+fn exit(status: u8) -> ! {
+    temporary::remove_all();
+    std::process::exit(i32::from(status))
 }
 
 /// Whether this process was started with the signal ignored.

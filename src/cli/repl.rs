@@ -19,10 +19,10 @@ use rustyline::{ColorMode, CompletionType, Config, Editor};
 use super::options::{Author, ScriptOptions, ask_consent};
 use super::program::{GRACE, INTERRUPTED, Program, Signals, Status, json_text};
 use crate::fault::{Fault, Kind, Result};
-use crate::fmt::wrap;
+use crate::fmt::{Bytes, wrap};
 use crate::home;
 use crate::report::Terminal;
-use crate::run::{Event, Run};
+use crate::run::{Event, Folder, Run, hide_keys};
 use crate::script::repl::{HELP, Line, LineHelper, ReplCommand, Session, Variable, bind_keys};
 use crate::script::{Diagnostic, Host, Main};
 
@@ -34,6 +34,9 @@ const SHOWN_TIME: Duration = Duration::from_millis(100);
 
 /// Maximum number of inputs in the history.
 const MAX_INPUTS: usize = 10_000;
+
+/// Most bytes of the history.
+const MAX_HISTORY: u64 = 16 << 20;
 
 /// The first line of an interactive session.
 const BANNER: &str = concat!(
@@ -183,7 +186,19 @@ fn open_history(editor: &mut Editor<LineHelper, FileHistory>) -> Result<Option<P
     };
     let file = folder.join("history");
     std::fs::create_dir_all(&folder).map_err(|error| Fault::io(&folder, &error))?;
-    if file.exists() {
+    if std::fs::symlink_metadata(&file).is_ok() {
+        // A link would have the editor write elsewhere; a pipe would have it wait.
+        if !Folder::open(&folder)?.has_file("history") {
+            return Err(Fault::usage(format!("`{}` is not a regular file", file.display())).hint("remove it"));
+        }
+        let size = std::fs::metadata(&file)
+            .map_err(|error| Fault::io(&file, &error))?
+            .len();
+        if size > MAX_HISTORY {
+            return Err(
+                Fault::usage(format!("`{}` has more than {}", file.display(), Bytes(MAX_HISTORY))).hint("remove it"),
+            );
+        }
         let loaded = editor.load_history(&file);
         loaded.map_err(|error| Fault::usage(format!("`{}`: {error}", file.display())))?;
     }
@@ -248,7 +263,7 @@ impl Repl {
                 Ok(line) if line.trim().is_empty() => {}
                 Ok(line) => {
                     editor
-                        .add_history_entry(&line)
+                        .add_history_entry(hide_keys(&line))
                         // Saved at once, because the session may be killed.
                         .and_then(|_| history.as_ref().map_or(Ok(()), |file| editor.append_history(file)))
                         .map_err(|error| Fault::usage(format!("cannot keep the history: {error}")))?;

@@ -4,13 +4,13 @@
 //! event that is cut off by the end of the stream before its blank line is still delivered, and so is an event named
 //! `error` without data. Newline-delimited JSON is Ollama's streaming format.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use memchr::memchr2;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, Kind, Result};
+use crate::outside::Charge;
 
 /// How a body is split into events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,30 +68,8 @@ pub trait Decode: Send {
     fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> Result<StreamEvent, String>;
 }
 
-/// The buffered bytes of all streams of a load together: incomplete events and kept texts.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Held(Arc<AtomicUsize>);
-
-impl Held {
-    /// Adds bytes.
-    ///
-    /// # Errors
-    ///
-    /// `engine` if the total is too large.
-    pub(super) fn add(&self, bytes: usize) -> Result<()> {
-        let held = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if held <= MAX_HELD {
-            return Ok(());
-        }
-        Err(Fault::new(
-            Kind::Engine,
-            format!(
-                "the streams of this load hold more than {} MiB together, in unfinished events and kept texts",
-                MAX_HELD >> 20
-            ),
-        ))
-    }
-}
+/// For the texts that the records of one load keep.
+pub(super) type Kept = Arc<Mutex<Charge>>;
 
 /// Splits a body into events incrementally.
 #[derive(Debug)]
@@ -99,19 +77,17 @@ pub(super) struct EventReader {
     framing: Framing,
     lines: Lines,
     partial: PartialEvent,
-    held: Held,
-    /// Bytes that the buffers contribute to `held`.
-    buffered: usize,
+    /// For the bytes of the buffers.
+    charge: Charge,
 }
 
 impl EventReader {
-    pub(super) fn new(framing: Framing, held: Held) -> Self {
+    pub(super) fn new(framing: Framing) -> Self {
         Self {
             framing,
             lines: Lines::default(),
             partial: PartialEvent::default(),
-            held,
-            buffered: 0,
+            charge: Charge::default(),
         }
     }
 
@@ -125,16 +101,8 @@ impl EventReader {
             ..
         } = self;
         lines.push(bytes, |line| partial.line(*framing, line, &mut event))?;
-        let buffered = self.lines.partial.capacity() + self.partial.data.capacity();
-        let before = std::mem::replace(&mut self.buffered, buffered);
-        match buffered.checked_sub(before) {
-            Some(0) => Ok(()),
-            Some(more) => self.held.add(more),
-            None => {
-                self.held.0.fetch_sub(before - buffered, Ordering::Relaxed);
-                Ok(())
-            }
-        }
+        let buffers = self.lines.partial.capacity() + self.partial.data.capacity();
+        self.charge.set(buffers).map_err(too_much)
     }
 
     /// Ends the stream: calls `event` for a last event that was not terminated.
@@ -144,12 +112,6 @@ impl EventReader {
         }
         self.partial.dispatch(&mut event);
         Ok(())
-    }
-}
-
-impl Drop for EventReader {
-    fn drop(&mut self) {
-        self.held.0.fetch_sub(self.buffered, Ordering::Relaxed);
     }
 }
 
@@ -197,7 +159,7 @@ impl PartialEvent {
             }
             b"event" => {
                 self.name.clear();
-                self.name.extend_from_slice(value);
+                self.name.extend_from_slice(&value[..value.len().min(MAX_NAME)]);
             }
             // An empty field name is a comment (keep-alive). `id` and `retry` do not matter for a single response.
             _ => {}
@@ -231,9 +193,17 @@ fn empty(buffer: &mut Vec<u8>) {
 /// million tokens, with its ids.
 const MAX_LINE: usize = 64 << 20;
 
-/// Maximum of [`Held`], in bytes. The first events for a KV cache of ten million tokens would together need a third of
-/// it.
-const MAX_HELD: usize = 256 << 20;
+/// Most bytes that are kept of an event's name: those of every protocol are short words.
+const MAX_NAME: usize = 256;
+
+/// The error of streams whose unfinished events and kept texts are too large together. The first events for a KV cache
+/// of ten million tokens would need a third of what the process may keep.
+pub(super) fn too_much(fault: Fault) -> Fault {
+    Fault {
+        kind: Kind::Engine,
+        ..fault.while_doing("the streams of this load")
+    }
+}
 
 /// An incremental line splitter. Lines end with LF, CR or CRLF, even if CR and LF arrive in different chunks.
 #[derive(Debug, Default)]
@@ -302,7 +272,7 @@ mod tests {
     }
 
     fn read(framing: Framing, chunks: &[&[u8]]) -> Vec<(String, String)> {
-        let mut reader = EventReader::new(framing, Held::default());
+        let mut reader = EventReader::new(framing);
         let mut seen = Vec::new();
         let mut keep = |name: &str, data: &str| seen.push((name.to_owned(), data.to_owned()));
         for chunk in chunks {
@@ -386,7 +356,7 @@ mod tests {
 
     #[test]
     fn bounds_a_line_that_does_not_end() {
-        let mut parser = EventReader::new(Framing::Sse, Held::default());
+        let mut parser = EventReader::new(Framing::Sse);
         let chunk = vec![b'x'; 1 << 20];
         let fault = (0..100).find_map(|_| parser.push(&chunk, |_, _| {}).err()).unwrap();
         assert!(fault.message.contains("64 MiB"), "{fault}");
@@ -394,7 +364,7 @@ mod tests {
 
     #[test]
     fn bounds_an_event_of_many_lines() {
-        let mut parser = EventReader::new(Framing::Sse, Held::default());
+        let mut parser = EventReader::new(Framing::Sse);
         let mut line = b"data: ".to_vec();
         line.resize(1 << 20, b'x');
         line.push(b'\n');
@@ -425,25 +395,24 @@ mod tests {
         }
     }
 
-    /// Events that never end are limited for all streams together. When a stream ends, its share is free for the
-    /// others.
     #[test]
-    fn what_all_streams_hold_is_bounded() {
-        let held = Held::default();
+    fn what_a_stream_holds_is_charged_until_its_events_end() {
+        let mut reader = EventReader::new(Framing::Sse);
         let chunk = vec![b'x'; 1 << 20];
-        let fill = |reader: &mut EventReader, chunks: usize| {
-            (0..chunks).try_for_each(|_| reader.push(&chunk, |_, _| unreachable!("there is no line end")))
+        let fill = |reader: &mut EventReader, start: &[u8]| {
+            reader.push(start, |_, _| unreachable!("there is no line end")).unwrap();
+            (0..32).for_each(|_| {
+                reader
+                    .push(&chunk, |_, _| unreachable!("there is no line end"))
+                    .unwrap()
+            });
+            assert!(reader.charge.bytes() >= 32 << 20);
+            reader.push(b"\n", |_, _| {}).unwrap();
+            assert!(reader.charge.bytes() < 1 << 20, "a long line is freed at its end");
         };
-        let mut streams: Vec<EventReader> = (0..64).map(|_| EventReader::new(Framing::Sse, held.clone())).collect();
-        let fault = streams.iter_mut().try_for_each(|stream| fill(stream, 16)).unwrap_err();
-        assert!(fault.message.contains("more than 256 MiB together"), "{fault}");
-        drop(streams);
-        let mut long = EventReader::new(Framing::Sse, held.clone());
-        fill(&mut long, 32).unwrap();
-        long.push(b"\n", |_, _| {}).unwrap();
-        assert!(
-            held.0.load(Ordering::Relaxed) < 1 << 20,
-            "a long line is freed at its end"
-        );
+        fill(&mut reader, b"");
+        // A name is kept until its event, but not in full.
+        fill(&mut reader, b"event: ");
+        assert!(reader.partial.name.capacity() < 1 << 10);
     }
 }

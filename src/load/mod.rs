@@ -16,7 +16,7 @@ pub mod stats;
 
 pub use client::{
     BuildRequest, ClientHealth, Clock, ConcurrencyChange, Control, LoadConfig, LoadRun, QueuedRequest, Rejection,
-    RequestSource, Slots, read_recorded, read_response, run_load,
+    RequestSource, Slots, check_in_flight, read_recorded, read_response, run_load,
 };
 pub use framing::{Counts, Decode, Framing, StreamEvent};
 pub use record::{Failure, FailureForm, RequestOutcome, RequestRecord};

@@ -15,6 +15,7 @@ use super::{CHAT_TEMPLATE, CONFIG, TOKENIZER, TOKENIZER_CONFIG, python_json};
 use crate::fault::{Fault, Result};
 use crate::file;
 use crate::memory::{Headers, ModelFiles};
+use crate::outside::Bounded;
 
 /// Lists the weight files of a model that has several.
 const INDEX: &str = "model.safetensors.index.json";
@@ -86,11 +87,10 @@ fn json(path: &Path) -> Result<Value> {
 fn add_header(headers: &mut Headers, path: &Path) -> Result<()> {
     let io = |error| Fault::io(path, &error);
     let mut file = file::open(path)?;
-    let mut start = Vec::new();
-    file.by_ref().take(8).read_to_end(&mut start).map_err(io)?;
+    let mut start = Bounded::new(file.by_ref().take(8), 8).all().map_err(io)?;
     let named = |fault: Fault| fault.while_doing(format!("`{}`", path.display()));
     let end = Headers::end(&start).map_err(named)?;
-    file.take(end - 8).read_to_end(&mut start).map_err(io)?;
+    start.extend(Bounded::new(file.take(end - 8), end).all().map_err(io)?);
     headers.add(&start).map_err(named)
 }
 

@@ -8,7 +8,7 @@
 //! interpreter limits steps, not bytes. Templates are therefore rendered in a child process, whose memory the kernel
 //! limits.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,6 +22,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::fault::Fault;
+use crate::outside::Bounded;
 use crate::own_program;
 
 /// A marker that no template contains or changes.
@@ -75,11 +76,11 @@ fn render_in_child(program: &Path, template: &str, config: &Value) -> Result<Str
     if let Some(mut stdin) = child.stdin.take() {
         let _ = serde_json::to_writer(&mut stdin, &(template, config));
     }
-    let mut answer = Vec::new();
-    if let Some(stdout) = child.stdout.take() {
-        let read = stdout.take(8 * LONGEST as u64).read_to_end(&mut answer);
-        read.map_err(failed)?;
-    }
+    let answer = child
+        .stdout
+        .take()
+        .map(|stdout| Bounded::new(stdout, 8 * LONGEST as u64).all());
+    let answer = answer.transpose().map_err(failed)?.unwrap_or_default();
     let status = child.wait().map_err(failed)?;
     let ended_by = |signals: [Signal; 2]| signals.iter().any(|signal| status.signal() == Some(*signal as i32));
     if ended_by([Signal::SIGXCPU, Signal::SIGKILL]) {

@@ -7,25 +7,25 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufRead, BufWriter, ErrorKind, Read as _, Write};
+use std::io::{BufRead, BufWriter, ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
+use super::disk::WrittenFile;
+use super::secrets;
+use crate::fault::{Fault, Kind, Result};
+use crate::outside::{self, Bounded};
+use crate::temporary::Temporary;
+use crate::world::{self, Change, change};
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
 use nix::sys::stat::{Mode, SFlag, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use serde::Serialize;
-use tempfile::TempDir;
-
-use super::disk::WrittenFile;
-use super::secrets;
-use crate::fault::{Fault, Kind, Result};
-use crate::world::{self, Change, change};
 
 /// Flags to open a subfolder that must not be a link. `O_PATH` needs no read permission.
 const FOLDER: OFlag = OFlag::O_PATH
@@ -52,7 +52,7 @@ pub struct Folder {
     path: PathBuf,
     dir: Arc<OwnedFd>,
     /// The temporary folder of a packed run, removed with the last clone.
-    _unpacked: Option<Arc<TempDir>>,
+    _unpacked: Option<Arc<Temporary>>,
 }
 
 impl Folder {
@@ -75,7 +75,7 @@ impl Folder {
     }
 
     /// Gives the folder of an unpacked run the path of its pack. The last clone removes the temporary folder.
-    pub(super) fn unpacked_from(self, pack: &Path, unpacked: TempDir) -> Self {
+    pub(super) fn unpacked_from(self, pack: &Path, unpacked: Temporary) -> Self {
         Self {
             path: pack.to_owned(),
             _unpacked: Some(Arc::new(unpacked)),
@@ -123,9 +123,7 @@ impl Folder {
         if file.metadata().map_err(io)?.len() > MAX_READ {
             return Err(io(too_large("the file")));
         }
-        let mut bytes = Vec::new();
-        file.take(MAX_READ).read_to_end(&mut bytes).map_err(io)?;
-        Ok(Some(bytes))
+        Bounded::new(file, MAX_READ).all().map(Some).map_err(io)
     }
 
     /// The sorted names in a subfolder; empty if it does not exist.
@@ -202,6 +200,7 @@ impl Folder {
         };
         // A killed run may have left one. The file must be created anew: an existing one could be a link.
         let _ = remove();
+        let temporary = Temporary::of(new_path.clone());
         let flags = FILE | OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
         let written = change(Change::Open(&new_path))
             .and_then(|()| Ok(openat(&dir, new.as_os_str(), flags, mode(name))?))
@@ -212,6 +211,8 @@ impl Folder {
             })
             .and_then(|()| change(Change::Rename(&new_path, &path)))
             .and_then(|()| Ok(renameat(&dir, new.as_os_str(), &dir, last)?));
+        // Removed here, if at all: the folder may have been moved.
+        temporary.keep();
         written.map_err(|error| {
             // A partial file is useless.
             let _ = remove();
@@ -314,11 +315,10 @@ impl Folder {
 
 /// Reads the next line including its end, like [`BufRead::read_until`], but fails at 512 MiB.
 pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
-    let length = reader.take(MAX_READ).read_until(b'\n', line)?;
-    match length as u64 {
-        MAX_READ => Err(too_large("a line")),
-        _ => Ok(length),
-    }
+    outside::line(reader, line, MAX_READ).map_err(|error| match outside::is_too_large(&error) {
+        true => too_large("a line"),
+        false => error,
+    })
 }
 
 fn too_large(what: &str) -> io::Error {

@@ -15,7 +15,8 @@ use super::folder::Folder;
 use super::manifest::Manifest;
 use super::pack::{SHOWN, unpack};
 use super::secrets::hidden_value;
-use crate::fault::{Fault, Result};
+use crate::fault::{Fault, Kind, Result};
+use crate::temporary::Temporary;
 use crate::warning::Warning;
 
 /// The folder of all jobs.
@@ -113,19 +114,43 @@ impl Run {
         Ok(file)
     }
 
-    /// Unpacks an untrusted tar archive with the files of a job's run into the job's folder. Only folders and regular
-    /// files are unpacked; a warning names the others.
+    /// Unpacks an untrusted tar archive with the files of a job's run in place of the job's folder. Only folders and
+    /// regular files are unpacked; a warning names the others.
     ///
     /// # Errors
     ///
-    /// `usage` for a name that leads out of the folder; `limit` if the run would exceed its disk limit; `io` for a
-    /// broken archive, and if a file cannot be written.
+    /// `io` for an archive that is broken, leads out of the folder, has no manifest of a run, or is more than the run
+    /// may write, and if a file cannot be written.
     pub fn unpack_job(&self, name: &str, archive: impl Read) -> Result<()> {
         let Some(writer) = &self.writer else { return Ok(()) };
-        let inside = Path::new(JOBS).join(name);
-        writer.folder.make_folder(&inside)?;
-        let folder = Folder::open_dir(&writer.folder.path().join(inside))?;
-        let left_out = unpack(archive, &folder, &writer.disk)?;
+        // Refuses links above it.
+        writer.folder.make_folder(&Path::new(JOBS).join(name))?;
+        let jobs = writer.folder.path().join(JOBS);
+        let (new, old) = (
+            Temporary::folder_in(&jobs, ".new-")?,
+            Temporary::folder_in(&jobs, ".old-")?,
+        );
+        let (new_at, old_at) = (new.path().join(name), old.path().join(name));
+        let unpacked = || {
+            let folder = Folder::make(&new_at)?;
+            let left_out = unpack(archive, &folder, &writer.disk)?;
+            if folder.has_file("manifest.json") {
+                Manifest::read(&folder)?;
+            }
+            Ok(left_out)
+        };
+        // Whatever is wrong with the archive is the host's: nothing of it stays, and what was there before does.
+        let left_out = unpacked().map_err(|fault: Fault| Fault {
+            kind: Kind::Io,
+            hint: None,
+            ..fault.while_doing(format!("what the host returned for job `{name}`"))
+        })?;
+        let folder = jobs.join(name);
+        std::fs::rename(&folder, &old_at).map_err(failed(&folder))?;
+        if let Err(error) = std::fs::rename(&new_at, &folder) {
+            std::fs::rename(&old_at, &folder).map_err(failed(&folder))?;
+            return Err(failed(&folder)(error));
+        }
         if left_out.count > 0 {
             let (count, shown) = (left_out.count, left_out.first.join(", "));
             let more = if count > SHOWN { ", …" } else { "" };

@@ -10,12 +10,14 @@
 mod answer;
 mod asked;
 mod attempt;
+mod decoded;
 mod disk;
 mod event;
 mod files;
 mod folder;
 mod jobs;
 mod journal;
+mod keys;
 mod manifest;
 mod new_folder;
 mod pack;
@@ -43,8 +45,8 @@ pub use probe_answer::ProbeAnswer;
 pub use recorded::{RecordedBoundary, RecordedLoad, RecordedRun};
 pub use remembered::{forget_allowed, is_remembered, own_run, remember};
 pub use secrets::{
-    HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, hide_url, hide_variable, hide_variables,
-    hide_words, is_secret_name, named_secrets,
+    HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, hide_keys, hide_url, hide_variable,
+    hide_variables, hide_words, holds_secret, is_secret_name, named_secrets,
 };
 pub use sessions::{EngineSession, Measurement};
 

@@ -4,30 +4,28 @@
 //! The file is a gzipped tar archive. For reading, it is unpacked into a temporary folder of limited size; only regular
 //! files and folders are unpacked.
 
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
-
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
-use regex::bytes::Regex;
-use tar::{Archive, Builder, EntryType, Header};
-use tempfile::TempDir;
 
 use super::disk::{Disk, NAME};
 use super::folder::Folder;
-use super::hide;
+use super::{hide, holds_secret};
 use crate::fault::{Fault, Kind, Result};
 use crate::file;
+use crate::outside::Bounded;
+use crate::temporary::Temporary;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use tar::{Archive, Builder, EntryType, Header, PaxExtensions};
 
 /// The first bytes of every gzip file.
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Most bytes of an unpacked run. An hour of 8 GPUs at 100 Hz needs a tenth of this.
 const MAX_UNPACKED: u64 = 1 << 30;
-
-/// Patterns of API keys of well-known services, and of private keys.
-const KEYS: &str = r"\b(hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{40,}|AKIA[0-9A-Z]{16})\b|-----BEGIN [A-Z ]*PRIVATE KEY-----";
 
 /// Whether the file at this path may be a packed run.
 pub fn is_pack(path: &Path) -> bool {
@@ -44,7 +42,6 @@ pub fn is_pack(path: &Path) -> bool {
 /// and if a file cannot be read or written.
 pub fn pack(folder: &Folder, name: &str, without: &[String], to: impl Write) -> Result<usize> {
     let failed = |error: io::Error| Fault::new(Kind::Io, format!("the archive cannot be written: {error}"));
-    let keys = Regex::new(KEYS).map_err(Fault::internal)?;
     let mut archive = Builder::new(GzEncoder::new(to, Compression::default()));
     let mut open = vec![String::new()];
     let mut count = 0;
@@ -65,7 +62,7 @@ pub fn pack(folder: &Folder, name: &str, without: &[String], to: impl Write) -> 
             }
             let bytes = folder.read(&path)?.unwrap_or_default();
             let text = String::from_utf8_lossy(&bytes);
-            if keys.is_match(&bytes) || hide(&text) != text {
+            if holds_secret(&text) || hide(&text) != text {
                 return Err(Fault::not_allowed(
                     format!("`{path}` holds a secret, or what looks like the key of a service"),
                     format!("take it out, or leave the file out: --without {path}"),
@@ -107,11 +104,10 @@ impl Folder {
 /// # Errors
 ///
 /// `limit` for more than 1 GiB; `io` for a broken archive; `usage` if it is not a packed run.
-fn unpacked(path: &Path) -> Result<(TempDir, PathBuf)> {
-    let io = |error: io::Error| Fault::io(path, &error);
-    let temp = tempfile::Builder::new().prefix("profiler-").tempdir().map_err(io)?;
+fn unpacked(path: &Path) -> Result<(Temporary, PathBuf)> {
+    let temp = Temporary::folder()?;
     let folder = Folder::open_dir(temp.path())?;
-    let archive = GzDecoder::new(file::open(path)?).take(2 * MAX_UNPACKED);
+    let archive = Bounded::new(GzDecoder::new(file::open(path)?), 2 * MAX_UNPACKED);
     let disk = Disk::new(temp.path(), Some(MAX_UNPACKED));
     let left_out =
         unpack(archive, &folder, &disk).map_err(|fault| fault.while_doing(format!("`{}`", path.display())))?;
@@ -135,14 +131,63 @@ pub(super) struct LeftOut {
     pub(super) first: Vec<String>,
 }
 
-/// Unpacks an untrusted tar archive.
+/// Most entries of an archive, with each folder of their paths, and most folders in a path. A run has a few files more
+/// than its tables, loads and engines.
+const MAX_PARTS: usize = 200_000;
+const MAX_DEPTH: usize = 32;
+
+/// Longest path of an entry, and longest extended header.
+const MAX_PATH: u64 = 4096;
+const MAX_EXTENSION: u64 = 64 << 10;
+
+/// Unpacks an untrusted tar archive. Each entry is charged before anything of it is read or made: also those that are
+/// skipped, and every folder of a path. The tar library would read names and extended headers of any length.
 pub(super) fn unpack(archive: impl Read, folder: &Folder, disk: &Disk) -> Result<LeftOut> {
     let broken = |error: io::Error| Fault::new(Kind::Io, format!("the archive is broken: {error}"));
-    let mut left_out = LeftOut::default();
-    for entry in Archive::new(archive).entries().map_err(broken)? {
+    let (mut left_out, mut parts, mut long) = (LeftOut::default(), 0, None);
+    #[expect(clippy::disallowed_methods, reason = "names are read here, as `raw` leaves them")]
+    for entry in Archive::new(archive).entries().map_err(broken)?.raw(true) {
         let mut entry = entry.map_err(broken)?;
-        let name = entry.path().map_err(broken)?.into_owned();
-        let kind = entry.header().entry_type();
+        let (kind, size) = (entry.header().entry_type(), entry.size());
+        parts += 1;
+        match kind {
+            EntryType::GNULongName => {
+                let name = Bounded::new(&mut entry, MAX_PATH).all().map_err(broken)?;
+                long = Some(OsString::from_vec(
+                    name.split(|byte| *byte == 0).next().unwrap_or_default().to_vec(),
+                ));
+                continue;
+            }
+            EntryType::XHeader => {
+                let text = Bounded::new(&mut entry, MAX_EXTENSION).all().map_err(broken)?;
+                let path = PaxExtensions::new(&text)
+                    .flatten()
+                    .find(|one| one.key_bytes() == b"path");
+                long = path
+                    .map(|path| OsString::from_vec(path.value_bytes().to_vec()))
+                    .or(long);
+                continue;
+            }
+            EntryType::GNULongLink | EntryType::XGlobalHeader if size <= MAX_EXTENSION => continue,
+            _ => {}
+        }
+        let name = match long.take() {
+            Some(long) => PathBuf::from(long),
+            None => entry.path().map_err(broken)?.into_owned(),
+        };
+        let depth = name.components().count();
+        parts += depth;
+        if parts > MAX_PARTS || depth > MAX_DEPTH {
+            return Err(Fault::new(
+                Kind::Limit,
+                format!(
+                    "the archive has more than {MAX_PARTS} files and folders, or more than {MAX_DEPTH} in each other"
+                ),
+            ));
+        }
+        // The size is known before anything is written, or read to be skipped.
+        let size_held = usize::try_from(size).unwrap_or(usize::MAX);
+        disk.claim((NAME * depth).saturating_add(size_held), 0)?;
         if !matches!(kind, EntryType::Regular | EntryType::Directory) {
             left_out.count += 1;
             if left_out.count <= SHOWN {
@@ -157,9 +202,6 @@ pub(super) fn unpack(archive: impl Read, folder: &Folder, disk: &Disk) -> Result
             }
             continue;
         }
-        // The size is known before anything is written.
-        let size = entry.size();
-        disk.claim(NAME.saturating_add(usize::try_from(size).unwrap_or(usize::MAX)), 0)?;
         if kind == EntryType::Directory {
             folder.make_folder(&name)?;
             continue;
@@ -269,6 +311,42 @@ mod tests {
         let (temp, result) = unpacked(&archive(&names), |_| ());
         assert_eq!(result.unwrap_err().kind, Kind::Limit);
         assert_eq!(fs::read_dir(temp.path().join("run/files/it")).unwrap().count(), 19);
+
+        // Neither are the headers before an entry, nor the folders of one path.
+        let long = |kind: EntryType, name: &[u8]| {
+            let mut archive = tar::Builder::new(Vec::new());
+            let mut header = Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(name.len() as u64);
+            header.set_cksum();
+            archive.append(&header, name).unwrap();
+            let mut header = Header::new_gnu();
+            header.set_entry_type(EntryType::Directory);
+            header.set_size(0);
+            header.as_old_mut().name[..1].copy_from_slice(b"x");
+            header.set_cksum();
+            archive.append(&header, &b""[..]).unwrap();
+            archive.into_inner().unwrap()
+        };
+        for (kind, name) in [
+            (EntryType::GNULongName, "a".repeat(1 << 20)),
+            (EntryType::GNULongLink, "a".repeat(1 << 20)),
+            (EntryType::XHeader, "\n".repeat(1 << 20)),
+            (EntryType::XGlobalHeader, "\n".repeat(1 << 20)),
+            (EntryType::GNULongName, "a/".repeat(200)),
+            (EntryType::XHeader, format!("409 path={}\n", "a/".repeat(200 - 1) + "a")),
+        ] {
+            let (temp, result) = unpacked(&long(kind, name.as_bytes()), |_| ());
+            assert!(result.is_err(), "{kind:?}");
+            assert_eq!(
+                fs::read_dir(temp.path().join("run/files/it")).unwrap().count(),
+                0,
+                "{kind:?}"
+            );
+        }
+        let (temp, result) = unpacked(&long(EntryType::GNULongName, b"a/b/c\0"), |_| ());
+        assert_eq!(result.unwrap().count, 0);
+        assert!(temp.path().join("run/files/it/a/b/c").is_dir());
 
         let whole = archive(&[("cut", EntryType::Regular)]);
         let (_temp, result) = unpacked(&whole[..512], |_| ());

@@ -1,14 +1,18 @@
-//! Runs local commands of a script, such as those of a scheduler, until they exit.
+//! Runs local commands until they exit, such as those of a scheduler, `ssh` and `git`: below a supervisor, with a
+//! deadline, and with bounded output.
 
+use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, Command};
-
-use super::Captured;
 use super::launch::TOKEN_VARIABLES;
+use super::output::{Captured, read};
+use super::process::{exit_of, pipe, supervised};
+use super::supervisor::{Limits, Work};
 use crate::fault::{Fault, Kind, Result};
 
 /// The standard input of a command.
@@ -16,98 +20,162 @@ use crate::fault::{Fault, Kind, Result};
 pub enum Input<'text> {
     /// A text.
     Text(&'text str),
-    /// A file, from its current position.
+    /// A file, from its beginning.
     File(File),
 }
 
 /// Reads the output of a command while it runs, on a separate thread.
 pub type Take = Box<dyn FnOnce(File) -> Result<()> + Send>;
 
-/// Runs a command with this input for at most `time`. It is killed if this program ends. Its output is captured unless
-/// `take` reads it. It gets the Hugging Face token if `token`. Does not check the permission; see
-/// `Permits::check_command`.
+/// A command to run.
+pub struct CommandLine<'a> {
+    /// The program and its arguments.
+    pub words: &'a [String],
+    /// Its standard input.
+    pub input: Input<'a>,
+    /// Reads its output; otherwise the output is captured.
+    pub take: Option<Take>,
+    /// How long it may take.
+    pub time: Duration,
+    /// Whether it gets the Hugging Face token.
+    pub token: bool,
+    /// Variables added to the environment, or taken out of it.
+    pub env: BTreeMap<String, Option<String>>,
+    /// The folder that it runs in; this program's own when absent.
+    pub folder: Option<PathBuf>,
+    /// What the kernel lets each of its processes have.
+    pub limits: Limits,
+    /// Whether processes that it leaves when it exits go on, as those of a launcher of jobs.
+    pub leaves: bool,
+}
+
+impl<'a> CommandLine<'a> {
+    /// A command without input that may take this long.
+    pub fn new(words: &'a [String], time: Duration) -> Self {
+        Self {
+            words,
+            input: Input::Text(""),
+            take: None,
+            time,
+            token: false,
+            env: BTreeMap::new(),
+            folder: None,
+            limits: Limits::default(),
+            leaves: false,
+        }
+    }
+}
+
+/// Runs a command. What it started ends with its time and with this program, and when it exits unless it `leaves` it. Does not check the
+/// permission; see `Permits::check_command`.
 ///
 /// # Errors
 ///
 /// `missing` if there is no such program; `timeout` if it takes longer; errors of `take`.
-pub async fn run_command(
-    words: &[String],
-    input: Input<'_>,
-    take: Option<Take>,
-    time: Duration,
-    token: bool,
-) -> Result<Captured> {
-    let (text, stdin) = match input {
-        Input::Text(text) => (text, Stdio::piped()),
-        Input::File(file) => ("", file.into()),
+pub async fn run_command(line: CommandLine<'_>) -> Result<Captured> {
+    let program = line.words.first().cloned();
+    let program = program.ok_or_else(|| Fault::usage("the command is empty"))?;
+    let io = |error: io::Error| Fault::new(Kind::Io, format!("`{program}`: {error}"));
+    let stdin = line.input.file().map_err(io)?;
+    let mut env = line.env;
+    if line.token {
+        let token = |name: &str| Some((name.to_owned(), Some(std::env::var(name).ok()?)));
+        env.extend(TOKEN_VARIABLES.iter().filter_map(|name| token(name)));
+    }
+    let work = Work {
+        command: line.words.to_vec(),
+        env: env
+            .iter()
+            .filter_map(|(name, value)| Some((name.clone(), value.clone()?)))
+            .collect(),
+        without: env
+            .into_iter()
+            .filter(|(_, value)| value.is_none())
+            .map(|(name, _)| name)
+            .collect(),
+        stdin: stdin.as_ref().map(own_descriptor),
+        current: line.folder,
+        limits: line.limits,
+        ..Work::default()
     };
-    let mut child = spawn(words, token, stdin)?;
-    let program = words.first().map_or("", String::as_str);
-    let io = |error| Fault::new(Kind::Io, format!("`{program}`: {error}"));
-    let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (mut out, mut err) = (Captured::default(), Captured::default());
-    let ended = tokio::time::timeout(time, async {
-        let write = async {
-            if let Some(stdin) = &mut stdin {
-                // The command may exit without reading all of it.
-                let _ = stdin.write_all(text.as_bytes()).await;
+    let (err, stderr, _) = pipe()?;
+    let (mut captured, mut errors) = (Captured::default(), Captured::default());
+    let ended = tokio::time::timeout(line.time, async {
+        let (output, stdout) = match line.take {
+            Some(take) => {
+                let (reader, writer) = io::pipe().map_err(io)?;
+                (
+                    Output::Taken(take, File::from(OwnedFd::from(reader))),
+                    Stdio::from(writer),
+                )
             }
-            drop(stdin.take());
+            None => {
+                let (reader, stdout, _) = pipe()?;
+                (Output::Captured(reader), stdout)
+            }
         };
+        let command = supervised(work, stdout, stderr).await?;
+        drop(stdin);
         let output = async {
-            match (take, stdout) {
-                (Some(take), Some(stdout)) => {
-                    let pipe = File::from(stdout.into_owned_fd().map_err(io)?);
+            match output {
+                Output::Taken(take, pipe) => {
                     let taken = tokio::task::spawn_blocking(move || take(pipe)).await;
                     taken.map_err(|error| Fault::internal(format!("`{program}`: {error}")))?
                 }
-                (_, stdout) => {
-                    read(stdout, |bytes| out.push_stdout(bytes)).await;
+                Output::Captured(reader) => {
+                    read(Some(reader), |bytes| captured.push_stdout(bytes)).await;
                     Ok(())
                 }
             }
         };
-        let ((), taken, ()) = tokio::join!(write, output, read(stderr, |bytes| err.push_stderr(bytes)));
-        let status = child.wait().await.map_err(io)?;
-        taken.map(|()| status)
-    });
-    let status = match ended.await {
-        Ok(status) => status?,
-        Err(_) => {
-            let message = format!("`{program}` did not end within {} s", time.as_secs_f64());
-            return Err(Fault::new(Kind::Timeout, message).hint("give it more time with the option `timeout`"));
+        let errors = read(Some(err), |bytes| errors.push_stderr(bytes));
+        // If the output is refused, nothing waits for its end.
+        let errors = async {
+            errors.await;
+            Ok::<_, Fault>(())
+        };
+        tokio::try_join!(output, errors)?;
+        let exit = exit_of(&command).await;
+        if line.leaves {
+            command.dismiss();
         }
-    };
-    Ok(Captured {
-        code: status.code().map(i64::from),
-        stderr: err.stderr,
-        ..out
-    })
+        Ok::<_, Fault>(exit)
+    });
+    match ended.await {
+        Ok(ended) => Ok(Captured {
+            code: ended?.code,
+            stderr: errors.stderr,
+            ..captured
+        }),
+        Err(_) => {
+            let message = format!("`{program}` did not end within {} s", line.time.as_secs_f64());
+            Err(Fault::new(Kind::Timeout, message).hint("give it more time with the option `timeout`"))
+        }
+    }
 }
 
-/// Starts a command with piped output. It is killed when the returned value is dropped.
-fn spawn(words: &[String], token: bool, stdin: Stdio) -> Result<Child> {
-    let split = words.split_first();
-    let (program, args) = split.ok_or_else(|| Fault::usage("the command is empty"))?;
-    let mut command = Command::new(program);
-    command.args(args).kill_on_drop(true).process_group(0);
-    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-    for name in TOKEN_VARIABLES.iter().filter(|_| !token) {
-        command.env_remove(name);
-    }
-    let failed = |error| {
-        Fault::missing(
-            format!("cannot run `{program}`: {error}"),
-            "install it, or put it on the PATH",
-        )
-    };
-    command.spawn().map_err(failed)
+enum Output {
+    Taken(Take, File),
+    Captured(tokio::net::unix::pipe::Receiver),
 }
 
-pub(super) async fn read(stream: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(&[u8])) {
-    let Some(mut stream) = stream else { return };
-    let mut buffer = vec![0; 16 * 1024];
-    while let Ok(count @ 1..) = stream.read(&mut buffer).await {
-        take(&buffer[..count]);
+impl Input<'_> {
+    /// As a file; `None` for an empty text.
+    fn file(self) -> io::Result<Option<File>> {
+        match self {
+            Self::File(file) => Ok(Some(file)),
+            Self::Text("") => Ok(None),
+            Self::Text(text) => {
+                let mut file = tempfile::tempfile()?;
+                file.write_all(text.as_bytes())?;
+                file.rewind()?;
+                Ok(Some(file))
+            }
+        }
     }
+}
+
+/// The path by which another process of this user opens a file that this one has open.
+fn own_descriptor(file: &File) -> PathBuf {
+    Path::new("/proc").join(format!("{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }

@@ -26,7 +26,7 @@ mod supervisor;
 
 pub use address::server_url;
 pub use attach::{Target, api_key, check_reachable, container_url};
-pub use command::{Input, Take, run_command};
+pub use command::{CommandLine, Input, Take, run_command};
 pub use docker::{
     DockerInfo, info as docker_info, is_present as image_is_present, model_volumes, remove_model_volumes,
 };
@@ -37,6 +37,7 @@ pub use service::{Program, Service, placeholder_launch};
 pub use services::{Services, StartContext, attach, start, start_own};
 pub use state::{EndedBy, Exit, RuntimeKind, State};
 pub use supervise::supervise;
+pub use supervisor::Limits;
 
 use std::net::TcpListener;
 use std::path::Path;

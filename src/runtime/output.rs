@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use serde::Serialize;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::watch;
 
 use crate::fault::Result;
@@ -259,6 +260,15 @@ impl Captured {
         let text = String::from_utf8_lossy(&self.stderr);
         let all: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         all[all.len().saturating_sub(lines)..].join("\n")
+    }
+}
+
+/// Reads a stream to its end in parts.
+pub(super) async fn read(stream: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(&[u8])) {
+    let Some(mut stream) = stream else { return };
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+        take(&buffer[..count]);
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use std::{fs, io};
 
+use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::net::unix::pipe;
@@ -13,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::fault::{Fault, Kind, Result};
 use crate::run::{Run, hide_variables, hide_words};
-use crate::runtime::command::read;
 use crate::runtime::output::LineSplitter;
+use crate::runtime::output::read;
 use crate::runtime::process_tree::signal;
 use crate::runtime::state::{Exit, Started, State};
 use crate::runtime::supervisor::{Supervised, Work};
@@ -97,7 +98,7 @@ impl Process {
             command: command.to_vec(),
             env: self.env.clone().into_iter().chain(env.clone()).collect(),
             holds_stdin: probe,
-            folder: None,
+            ..Work::default()
         };
         let (out, stdout, same) = pipe()?;
         // The read ends when nobody holds the other end of the pipe, so the unused end is dropped.
@@ -140,7 +141,7 @@ impl Process {
     }
 }
 
-async fn exit_of(command: &Supervised) -> Exit {
+pub(super) async fn exit_of(command: &Supervised) -> Exit {
     match command.exit.clone().wait_for(Option::is_some).await {
         Ok(exit) => exit.clone().unwrap_or_default(),
         Err(_) => Exit::default(),
@@ -190,8 +191,8 @@ pub(in crate::runtime) async fn start(
     let work = Work {
         command,
         env: env.clone().into_iter().chain(token).collect(),
-        holds_stdin: false,
         folder: folder.as_ref().map(|folder| folder.path().to_owned()),
+        ..Work::default()
     };
     let root = supervised(work, stdout, stderr).await?;
     // From here on, the supervisor removes the folder.
@@ -219,7 +220,7 @@ async fn follow(reader: pipe::Receiver, logs: ServerLog) {
 }
 
 /// A pipe whose write end becomes both output streams of a process.
-fn pipe() -> Result<(pipe::Receiver, Stdio, Stdio)> {
+pub(super) fn pipe() -> Result<(pipe::Receiver, Stdio, Stdio)> {
     let pipe = || {
         let (reader, writer) = io::pipe()?;
         let reader = pipe::Receiver::from_owned_fd(reader.into())?;
@@ -229,7 +230,7 @@ fn pipe() -> Result<(pipe::Receiver, Stdio, Stdio)> {
 }
 
 /// Starts a command below its own supervisor.
-async fn supervised(work: Work, stdout: Stdio, stderr: Stdio) -> Result<Supervised> {
+pub(super) async fn supervised(work: Work, stdout: Stdio, stderr: Stdio) -> Result<Supervised> {
     let Some(program) = work.command.first().cloned() else {
         return Err(Fault::usage("a command needs a program"));
     };
@@ -239,6 +240,13 @@ async fn supervised(work: Work, stdout: Stdio, stderr: Stdio) -> Result<Supervis
 
 fn spawn_error(program: &str, error: &io::Error) -> Fault {
     let hint = match error.kind() {
+        _ if matches!(
+            error.raw_os_error().map(Errno::from_raw),
+            Some(Errno::EAGAIN | Errno::ENOMEM)
+        ) =>
+        {
+            "allow more processes and memory: `ulimit -u`, `ulimit -v`"
+        }
         io::ErrorKind::NotFound => "install it, or give its full path",
         io::ErrorKind::PermissionDenied => "make the file executable",
         _ => "try the command by hand",

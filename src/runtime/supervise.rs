@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{dup2_stderr, dup2_stdout};
@@ -52,6 +53,7 @@ pub fn supervise() -> Result<()> {
     }
 }
 
+#[expect(clippy::exit, reason = "it waits for processes that are to go on")]
 fn supervise_command(
     work: &Work,
     mut socket: &UnixStream,
@@ -68,11 +70,27 @@ fn supervise_command(
     let (program, args) = work.command.split_first().ok_or_else(|| Fault::usage("no command"))?;
     let mut command = Command::new(program);
     command.args(args).envs(&work.env).process_group(0);
-    command.stdin(if work.holds_stdin {
-        Stdio::piped()
-    } else {
-        Stdio::null()
+    for name in &work.without {
+        command.env_remove(name);
+    }
+    if let Some(folder) = &work.current {
+        command.current_dir(folder);
+    }
+    command.stdin(match &work.stdin {
+        _ if work.holds_stdin => Stdio::piped(),
+        Some(file) => File::open(file)
+            .map_err(|error| Fault::internal(format!("the input of a command: {error}")))?
+            .into(),
+        None => Stdio::null(),
     });
+    for (resource, most) in [
+        (Resource::RLIMIT_DATA, work.limits.memory),
+        (Resource::RLIMIT_FSIZE, work.limits.file),
+    ] {
+        // The command inherits the limits of this process.
+        most.map_or(Ok(()), |most| setrlimit(resource, most, most))
+            .map_err(failed)?;
+    }
     let log = kernel_log();
     let child = match command.spawn() {
         Ok(child) => child,
@@ -89,7 +107,10 @@ fn supervise_command(
     let _ = SigSet::all().thread_block();
     report(&Report::Started(child.id()));
     std::thread::spawn(move || {
-        lines.take_while(io::Result::is_ok).for_each(drop);
+        let mut lines = lines.map_while(io::Result::ok);
+        if lines.any(|line| line.as_bytes() == DONE.trim_ascii_end()) {
+            std::process::exit(0);
+        }
         loop {
             process_tree::signal(&process_tree::below(std::process::id()), Signal::SIGKILL);
             std::thread::sleep(KILL_INTERVAL);

@@ -44,6 +44,26 @@ pub(super) struct Work {
     pub(super) holds_stdin: bool,
     /// A folder to remove when everything has ended.
     pub(super) folder: Option<PathBuf>,
+    /// Taken out of the environment.
+    #[serde(default)]
+    pub(super) without: Vec<String>,
+    /// The file that is its standard input, unless that is held open.
+    #[serde(default)]
+    pub(super) stdin: Option<PathBuf>,
+    /// The folder that it runs in.
+    #[serde(default)]
+    pub(super) current: Option<PathBuf>,
+    #[serde(default)]
+    pub(super) limits: Limits,
+}
+
+/// Limits of the kernel on each process of a command.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Limits {
+    /// Bytes of memory of its own.
+    pub memory: Option<u64>,
+    /// Bytes of a file that it writes.
+    pub file: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -85,7 +105,7 @@ impl Supervisor {
     }
 
     fn spawn(order: &Order, stdout: Stdio, stderr: Stdio) -> Result<(Self, tokio::process::Child)> {
-        let failed = |error: io::Error| Fault::internal(format!("cannot start the supervisor: {error}"));
+        let failed = |error: io::Error| Fault::no_process("supervisor", &error);
         let program = own_program::get()
             .ok_or_else(|| Fault::internal("no program that supervises: `own_program::set` was not called"))?;
         let (mut socket, theirs) = UnixStream::pair().map_err(failed)?;
@@ -175,6 +195,11 @@ impl Supervised {
     /// Kills everything. Returns at once.
     pub(super) fn end(&self) {
         self.supervisor.end();
+    }
+
+    /// Leaves what still runs to itself.
+    pub(super) fn dismiss(&self) {
+        self.supervisor.dismiss();
     }
 }
 

@@ -9,9 +9,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Component, Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -20,14 +20,22 @@ use super::header::Header;
 use super::suggest::{quoted, suggest};
 use super::{shipped, source};
 use crate::fault::{Fault, Kind, Result};
+use crate::file;
 use crate::home;
 use crate::http;
+use crate::outside::{self, Bounded};
+use crate::run::{Folder, holds_secret};
+use crate::runtime::{CommandLine, Input, Limits, Take, run_command};
 use crate::task::Tasks;
+use crate::temporary::Temporary;
 
 /// The first character of an added file's key.
 pub(super) const MARK: char = '@';
 
 const LOCK: &str = "profiler.lock";
+
+/// Most bytes of the lock: thousands of scripts.
+const MAX_LOCK: u64 = 4 << 20;
 
 const HEAD: &str =
     "# What `profiler add` added: where from, and the sha256 of each file. `profiler update` changes it.\n\n";
@@ -82,18 +90,27 @@ impl Lock {
         let Ok(path) = data().map(|folder| folder.join(LOCK)) else {
             return Ok(Self::default());
         };
-        let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
-            read => read.map_err(|error| Fault::io(&path, &error))?,
-        };
-        toml::from_str(&text).map_err(|error| {
-            let (path, why) = (path.display(), error.message());
-            Fault::usage(format!("`{path}` is not a lock of profiler: {why}"))
+        if !path.exists() {
+            return Ok(Self::default());
+        }
+        let text = String::from_utf8_lossy(&file::read(&path, MAX_LOCK)?).into_owned();
+        let unusable = |why: &str| {
+            Fault::usage(format!("`{}` is not a lock of profiler: {why}", path.display()))
                 .hint("remove it together with the folder `scripts` next to it, and add the scripts again")
-        })
+        };
+        let lock: Self = toml::from_str(&text).map_err(|error| unusable(error.message()))?;
+        // Names and files become paths, so whoever wrote the lock must not choose other ones.
+        for (name, added) in &lock.all {
+            let files = added.files.keys().chain(&added.main);
+            if !is_plain(name) || !files.into_iter().all(|file| is_taken(file)) {
+                return Err(unusable("a name in it leads elsewhere"));
+            }
+        }
+        Ok(lock)
     }
 
-    /// Stores a script under `name`, replacing the previous one; `None` removes it.
+    /// Stores a script under `name`, replacing the previous one; `None` removes it. If anything fails, the previous one
+    /// stays.
     ///
     /// # Errors
     ///
@@ -104,34 +121,49 @@ impl Lock {
             let path = path.to_owned();
             move |error: std::io::Error| Fault::io(&path, &error)
         };
-        let folder = data.join("scripts").join(name);
-        fs::create_dir_all(data.join("scripts")).map_err(io(&data))?;
-        let path = data.join(LOCK);
+        let scripts = data.join("scripts");
+        let folder = scripts.join(name);
+        fs::create_dir_all(&scripts).map_err(io(&data))?;
         // Held until the end: two commands must not lose each other's entry.
         let guard = data.join("profiler.lock.lock");
         let guard = File::create(&guard)
             .and_then(|file| file.lock().map(|()| file))
             .map_err(io(&guard))?;
         let mut lock = Self::read()?;
-        if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(io(&folder))?;
-        }
+        // A name that begins with a dot is none of a script.
+        let (made, old) = (
+            Temporary::folder_in(&scripts, ".new-")?,
+            Temporary::folder_in(&scripts, ".old-")?,
+        );
+        let (made_at, old_at) = (made.path().join("it"), old.path().join("it"));
         match new {
             Some(fetched) => {
-                fetched.write(&folder)?;
+                fetched.write(&made_at)?;
                 lock.all.insert(name.to_owned(), fetched.entry.clone());
             }
             None => drop(lock.all.remove(name)),
         }
         let text = toml::to_string(&lock).map_err(Fault::internal)?;
-        let mut file = tempfile::NamedTempFile::new_in(&data).map_err(io(&data))?;
-        let written = file
-            .write_all(format!("{HEAD}{text}").as_bytes())
-            .and_then(|()| file.as_file().sync_all());
-        written.map_err(io(&path))?;
-        file.persist(&path).map_err(|error| Fault::io(&path, &error.error))?;
+        let had = fs::symlink_metadata(&folder).is_ok();
+        if had {
+            fs::rename(&folder, &old_at).map_err(io(&folder))?;
+        }
+        let placed = match new {
+            Some(_) => fs::rename(&made_at, &folder).map_err(io(&folder)),
+            None => Ok(()),
+        };
+        let written = placed.and_then(|()| {
+            Folder::open(&data)?.replace(Path::new(LOCK), |file| {
+                file.write_all(format!("{HEAD}{text}").as_bytes())
+            })
+        });
+        if written.is_err() && had {
+            // The new one must make room for the old one.
+            let _ = fs::rename(&folder, &made_at);
+            fs::rename(&old_at, &folder).map_err(io(&folder))?;
+        }
         drop(guard);
-        Ok(())
+        written
     }
 
     /// The entry of that name.
@@ -150,10 +182,18 @@ impl Lock {
 impl Added {
     /// Whether all its files match the lock.
     pub fn is_intact(&self, name: &str) -> bool {
-        let same = |folder: &Path, (file, pinned): (&String, &String)| {
-            fs::read(folder.join(file)).is_ok_and(|bytes| source::sha256(&bytes) == *pinned)
+        let same = |folder: &Path, (name, pinned): (&String, &String)| {
+            let path = folder.join(name);
+            let own = fs::symlink_metadata(&path).is_ok_and(|data| data.is_file());
+            own && file::read(&path, MAX_FILE).is_ok_and(|bytes| source::sha256(&bytes) == *pinned)
         };
         store().is_some_and(|store| self.files.iter().all(|file| same(&store.join(name), file)))
+    }
+
+    /// The tag, branch or commit that its address names.
+    pub fn revision(&self) -> Option<String> {
+        let git = Git::parse(&self.source)?;
+        Some(git.revision).filter(|revision| revision != "HEAD")
     }
 
     /// The text of its main file, if that matches the lock.
@@ -200,23 +240,33 @@ pub(crate) fn read(path: &Path) -> Result<String> {
     })
 }
 
-/// Refuses the bytes of an added file that do not match the lock. Accepts any other path.
+/// Refuses the bytes of an added file that do not match the lock. Accepts any path that neither is nor leads into the
+/// folder of added scripts.
 fn verify(path: &Path, bytes: &[u8]) -> Result<()> {
-    let Some(store) = store().and_then(|store| store.canonicalize().ok()) else {
+    let Some(store) = store() else { return Ok(()) };
+    let Ok(real_store) = store.canonicalize() else {
         return Ok(());
     };
-    let real = path.canonicalize().map_err(|error| Fault::io(path, &error))?;
-    let Ok(below) = real.strip_prefix(&store) else {
+    let io = |error: std::io::Error| Fault::io(path, &error);
+    let real = path.canonicalize().map_err(io)?;
+    let written = source::normalize(&std::path::absolute(path).map_err(io)?);
+    // A link in the folder is refused by its own name, wherever it leads.
+    let inside = written
+        .strip_prefix(&store)
+        .or_else(|_| written.strip_prefix(&real_store));
+    let Ok(below) = inside.or_else(|_| real.strip_prefix(&real_store)) else {
         return Ok(());
     };
+    let is_link = real != real_store.join(below);
     let below = below.display().to_string();
     let (name, file) = below.split_once('/').unwrap_or((&below, ""));
     let lock = Lock::read()?;
     let pinned = lock.all.get(name).and_then(|added| added.files.get(file));
-    if pinned == Some(&source::sha256(bytes)) {
+    if !is_link && pinned == Some(&source::sha256(bytes)) {
         return Ok(());
     }
     let why = match pinned {
+        Some(_) if is_link => "is a link",
         Some(_) => "has changed since it was added",
         None => "was not added",
     };
@@ -250,10 +300,15 @@ pub(super) fn version(name: &str) -> Option<Option<String>> {
     Some(text.and_then(|text| Header::parse(&text).version))
 }
 
+/// Whether a name can be that of a folder of scripts.
+fn is_plain(name: &str) -> bool {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    !name.is_empty() && name.len() <= 64 && name.chars().all(plain) && !name.starts_with('-')
+}
+
 /// Fails if this is not a valid name for an added script.
 pub(super) fn check_name(name: &str) -> Result<()> {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
-    if name.is_empty() || name.len() > 64 || !name.chars().all(plain) || name.starts_with('-') {
+    if !is_plain(name) {
         return Err(Fault::usage(format!("`{name}` cannot name a script"))
             .hint("give letters, digits, `_` and `-`: --name NAME"));
     }
@@ -287,8 +342,15 @@ type Files = BTreeMap<String, Vec<u8>>;
 ///
 /// `usage` if there is nothing that can be added; `io`, `http` and `missing` if it cannot be fetched.
 pub fn fetch(text: &str, tasks: &Tasks) -> Result<Fetched> {
+    if holds_secret(text) {
+        return Err(
+            Fault::usage("the address holds a secret, and `profiler.lock` keeps addresses").hint(
+                "Git's credential helper knows passwords; for a file, download it and add that: profiler add FILE",
+            ),
+        );
+    }
     if let Some(git) = Git::parse(text) {
-        return git.fetch(text);
+        return git.fetch(text, tasks);
     }
     if text.starts_with("https://") || text.starts_with("http://") {
         return download(text, tasks);
@@ -367,7 +429,11 @@ impl Fetched {
         for (name, bytes) in &self.files {
             let path = folder.join(name);
             let parent = path.parent().unwrap_or(folder);
-            let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, bytes));
+            let written = fs::create_dir_all(parent).and_then(|()| {
+                let mut file = File::create_new(&path)?;
+                file.write_all(bytes)?;
+                file.sync_all()
+            });
             written.map_err(|error| Fault::io(&path, &error))?;
         }
         Ok(())
@@ -398,10 +464,17 @@ fn add(files: &mut Files, name: String, bytes: Vec<u8>) -> Result<()> {
     Ok(())
 }
 
+/// Most folders in each other, and most files and folders of one that is looked through.
+const MAX_DEPTH: usize = 16;
+const MAX_LISTED: usize = 20_000;
+
 /// Collects the files below a folder. Does not follow links.
 fn collect(folder: &Path, prefix: &str, files: &mut Files) -> Result<()> {
     let io = |error: std::io::Error| Fault::io(folder, &error);
-    for entry in fs::read_dir(folder).map_err(io)? {
+    for (count, entry) in fs::read_dir(folder).map_err(io)?.enumerate() {
+        if count > MAX_LISTED || prefix.matches('/').count() > MAX_DEPTH {
+            return Err(too_much(&format!("`{}`", folder.display())));
+        }
         let entry = entry.map_err(io)?;
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         let kind = entry.file_type().map_err(io)?;
@@ -414,6 +487,11 @@ fn collect(folder: &Path, prefix: &str, files: &mut Files) -> Result<()> {
     Ok(())
 }
 
+fn too_much(place: &str) -> Fault {
+    Fault::usage(format!("{place} has more than an addition may have"))
+        .hint("add the folder of the script, not the one above it: git+ADDRESS[@REVISION][#PATH]")
+}
+
 fn check_size(name: &str, size: u64) -> Result<()> {
     if size > MAX_FILE {
         Err(Fault::usage(format!("`{name}` is larger than {} KiB", MAX_FILE >> 10))
@@ -423,6 +501,18 @@ fn check_size(name: &str, size: u64) -> Result<()> {
     }
 }
 
+/// How long a file, or each step of `git`, may take.
+const TIME: Duration = Duration::from_secs(60);
+
+/// Limits of each process of `git`. A repository that is cloned to its last commit alone rarely has a tenth of it.
+const GIT: Limits = Limits {
+    memory: Some(512 << 20),
+    file: Some(256 << 20),
+};
+
+/// Most bytes of a list of files.
+const MAX_LIST: u64 = 8 << 20;
+
 /// Downloads a file. The result is pinned, so only the first download must be trusted, as far as https is.
 fn download(address: &str, tasks: &Tasks) -> Result<Fetched> {
     let url = Url::parse(address).map_err(|error| Fault::usage(format!("`{address}` is no address: {error}")))?;
@@ -431,7 +521,7 @@ fn download(address: &str, tasks: &Tasks) -> Result<Fetched> {
         return Err(Fault::usage(format!("`{}` is not the address of a script", url.path()))
             .hint("give one without a password that ends in .rhai; a repository is git+ADDRESS[@REVISION][#PATH]"));
     }
-    let client = http::build(http::external().https_only(!loopback))?;
+    let client = http::build(http::external().timeout(TIME).https_only(!loopback))?;
     let failed = |error: reqwest::Error| Fault::new(Kind::Http, format!("`{address}`: {}", http::root(&error)));
     let (text, cut) = tasks.wait(async {
         let answer = client.get(url.clone()).send().await.map_err(failed)?;
@@ -488,27 +578,25 @@ impl Git {
         })
     }
 
-    fn fetch(&self, text: &str) -> Result<Fetched> {
+    fn fetch(&self, text: &str, tasks: &Tasks) -> Result<Fetched> {
         let url = Url::parse(&self.address).ok();
         url.as_ref().map(check_transport).transpose()?;
-        let secret = url.is_some_and(|url| url.password().is_some());
         let parts = [&self.address, &self.revision, &self.path];
-        if secret || parts.iter().any(|part| part.starts_with('-')) {
-            return Err(Fault::usage("this is no address of a repository, or has a password")
-                .hint("git+ADDRESS[@REVISION][#PATH]; Git's credential helper knows passwords"));
+        if parts.iter().any(|part| part.starts_with('-')) {
+            return Err(Fault::usage("this is no address of a repository").hint("git+ADDRESS[@REVISION][#PATH]"));
         }
-        let folder = tempfile::tempdir().map_err(|error| Fault::io(Path::new("/tmp"), &error))?;
-        let git = |args: &[&str]| run_git(folder.path(), args);
-        git(&["init", "--quiet", "--bare"])?;
+        let folder = Temporary::folder()?;
+        let git = |args: &[&str], input: &str, most: u64| run_git(tasks, folder.path(), args, input, most);
+        git(&["init", "--quiet", "--bare"], "", MAX_LIST)?;
         let mut fetch = vec!["fetch", "--quiet", "--depth=1", "--no-tags", "--"];
         fetch.extend([&*self.address, &*self.revision]);
-        git(&fetch)?;
-        let commit = git(&["rev-parse", "FETCH_HEAD^{commit}"])?;
+        git(&fetch, "", MAX_LIST)?;
+        let commit = git(&["rev-parse", "FETCH_HEAD^{commit}"], "", MAX_LIST)?;
         let commit = String::from_utf8_lossy(&commit).trim().to_owned();
         let mut list = vec!["ls-tree", "-r", "-z", "--long", &commit];
         list.extend((!self.path.is_empty()).then_some(self.path.as_str()));
-        let listed = git(&list)?;
-        let mut files = Files::new();
+        let listed = git(&list, "", MAX_LIST)?;
+        let (mut files, mut wanted) = (Files::new(), Vec::new());
         for line in listed.split(|byte| *byte == 0) {
             let line = String::from_utf8_lossy(line);
             let Some((facts, path)) = line.split_once('\t') else {
@@ -527,7 +615,18 @@ impl Git {
                 continue;
             }
             check_size(path, size.parse().unwrap_or(u64::MAX))?;
-            add(&mut files, name, git(&["cat-file", "blob", blob])?)?;
+            add(&mut files, name.clone(), Vec::new())?;
+            wanted.push((name, blob.to_owned()));
+        }
+        let blobs: String = wanted.iter().map(|(_, blob)| format!("{blob}\n")).collect();
+        let contents = git(
+            &["cat-file", "--batch"],
+            &blobs,
+            MAX_FILES as u64 * (MAX_FILE + MAX_HEAD),
+        )?;
+        let mut contents = BufReader::new(contents.as_slice());
+        for (name, blob) in wanted {
+            files.insert(name, next_blob(&mut contents, &blob)?);
         }
         if files.is_empty() {
             let (address, path, revision) = (&self.address, &self.path, &self.revision);
@@ -544,29 +643,83 @@ impl Git {
     }
 }
 
-/// Runs the system's `git`. It never prompts, runs no commands from an address, and ignores other repositories.
-fn run_git(folder: &Path, args: &[&str]) -> Result<Vec<u8>> {
-    let mut command = Command::new("git");
-    command.current_dir(folder).args(args).stdin(Stdio::null());
-    command
-        .env("GIT_TERMINAL_PROMPT", "0")
-        .env("GIT_ALLOW_PROTOCOL", "https:http:ssh:file");
+/// Longest first line of a blob in the output of `git cat-file --batch`.
+const MAX_HEAD: u64 = 256;
+
+/// The next blob in the output of `git cat-file --batch`: a line `ID blob SIZE`, the contents, and a line end.
+fn next_blob(output: &mut BufReader<&[u8]>, blob: &str) -> Result<Vec<u8>> {
+    let broken = || Fault::new(Kind::Http, format!("git cat-file: `{blob}` is missing or no file"));
+    let mut head = Vec::new();
+    outside::line(output, &mut head, MAX_HEAD).map_err(|_| broken())?;
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let size = match head.split_whitespace().collect::<Vec<_>>()[..] {
+        [id, "blob", size] if id == blob => size.parse::<u64>().ok().filter(|size| *size <= MAX_FILE),
+        _ => None,
+    };
+    let size = size.ok_or_else(broken)?;
+    let contents = Bounded::new(output.take(size), size).all().map_err(|_| broken())?;
+    if contents.len() as u64 != size || !output.fill_buf().is_ok_and(|rest| rest.starts_with(b"\n")) {
+        return Err(broken());
+    }
+    output.consume(1);
+    Ok(contents)
+}
+
+/// Runs the system's `git` and returns its output of at most `most` bytes. It never prompts, runs no commands from an
+/// address, and ignores other repositories. It ends with this program and after [`TIME`].
+fn run_git(tasks: &Tasks, folder: &Path, args: &[&str], input: &str, most: u64) -> Result<Vec<u8>> {
+    // One thread and small files in parts, so that memory does not grow with the machine or with a blob.
+    let settings = [
+        "-c",
+        "pack.threads=1",
+        "-c",
+        "core.bigFileThreshold=1m",
+        "-c",
+        "gc.auto=0",
+    ];
+    let words = ["git"].into_iter().chain(settings).chain(args.iter().copied());
+    let words: Vec<String> = words.map(str::to_owned).collect();
+    let mut line = CommandLine::new(&words, TIME);
+    line.input = Input::Text(input);
+    line.folder = Some(folder.to_owned());
+    line.limits = GIT;
+    line.env = [
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_ALLOW_PROTOCOL", "https:http:ssh:file"),
+    ]
+    .map(|(name, value)| (name.to_owned(), Some(value.to_owned())))
+    .into();
     for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"] {
-        command.env_remove(variable);
+        line.env.insert(variable.to_owned(), None);
     }
-    let output = command.output().map_err(|error| {
-        Fault::missing(
-            format!("`git` cannot be started: {error}"),
-            "install Git, or add a file, a folder or an https address",
+    let (sender, output) = std::sync::mpsc::channel();
+    let take: Take = Box::new(move |pipe| {
+        let read = Bounded::new(pipe, most).all();
+        let read = read.map_err(|error| match outside::is_too_large(&error) {
+            true => too_much("the repository"),
+            false => Fault::new(Kind::Io, format!("`git`: {error}")),
+        });
+        // The receiver waits for the command.
+        read.map(|bytes| sender.send(bytes).unwrap_or_default())
+    });
+    line.take = Some(take);
+    let captured = tasks.wait(run_command(line)).map_err(|fault| match fault.kind {
+        Kind::Missing => fault.hint("install Git, or add a file, a folder or an https address"),
+        Kind::Timeout => Fault::new(
+            Kind::Timeout,
+            format!("git {} did not end within {} s", args[0], TIME.as_secs()),
         )
+        .hint("look at the address by hand, or add a file or a folder of it"),
+        _ => fault,
     })?;
-    if output.status.success() {
-        return Ok(output.stdout);
+    if captured.code == Some(0) {
+        return Ok(output.try_recv().unwrap_or_default());
     }
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = captured.stderr_tail(20);
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let lines = lines.join("; ").replace(char::is_control, " ");
-    Err(Fault::new(Kind::Http, format!("git {}: {lines}", args[0])))
+    let shown: String = lines.chars().take(1000).collect();
+    Err(Fault::new(Kind::Http, format!("git {}: {shown}", args[0])))
 }
 
 #[cfg(test)]

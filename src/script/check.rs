@@ -16,7 +16,7 @@ use rhai::{
 use serde_json::Value;
 
 use super::adapter::{self, CLUSTER, EXPORTS, Exports, missing_exports};
-use super::diagnose::{Diagnostic, Place, diagnose};
+use super::diagnose::{Diagnostic, Place, byte_at, diagnose};
 use super::interpreter::{CANNOT_LIST, run_source};
 use super::main_script::Main;
 use super::params::{Declared, check_values, in_script, merge_values, search_options};
@@ -182,6 +182,14 @@ impl<'a> Checker<'a> {
             modules.insert(import.alias.clone(), exports);
         }
         self.importing.pop();
+        for (at, end) in std::mem::take(&mut outline.lost) {
+            if !is_value(&source.text, end) {
+                continue;
+            }
+            let fault = Fault::new(Kind::Compile, "the value of a `catch` block is lost: the block gives `()`")
+                .hint("write `return` before it, end it with `;`, or call `attempt(|| …)`, which returns `#{ ok, value, error }`");
+            self.report(source, fault, at);
+        }
         for (fault, at) in find_errors(&outline, &self.natives, &modules) {
             self.report(source, fault, at);
         }
@@ -298,6 +306,38 @@ fn is_meant(outline: &Outline, exports: &Exports) -> bool {
     defined.count() * 2 >= exports.len()
 }
 
+/// Finds the `catch` blocks at the end of statements whose value is used that end in an expression: the places of the
+/// expression and of the block's end.
+fn lost_values(statements: &[Stmt], found: &mut Vec<(Position, Position)>) {
+    match statements.last() {
+        Some(Stmt::TryCatch(parts, _)) => {
+            lost_values(parts.body.statements(), found);
+            match parts.branch.statements().last() {
+                Some(value @ (Stmt::Expr(_) | Stmt::FnCall(..))) => {
+                    found.push((value.position(), parts.branch.end_position()));
+                }
+                _ => lost_values(parts.branch.statements(), found),
+            }
+        }
+        Some(Stmt::If(parts, _)) => {
+            lost_values(parts.body.statements(), found);
+            lost_values(parts.branch.statements(), found);
+        }
+        Some(Stmt::Block(block)) => lost_values(block.statements(), found),
+        _ => {}
+    }
+}
+
+/// Whether the expression before the end of a block is its value: no `;` follows it.
+fn is_value(text: &str, end: Position) -> bool {
+    let at = end
+        .line()
+        .map_or(0, |line| byte_at(text, line, end.position().unwrap_or(1)));
+    let before = text.get(..at).map_or("", str::trim_end);
+    // The position is that of the bracket, or after it.
+    !before.strip_suffix('}').unwrap_or(before).trim_end().ends_with(';')
+}
+
 /// Calls that match no function, and parameters that are read but not declared. `modules` contains the imports by
 /// alias; `None` for an unreadable one.
 fn find_errors(
@@ -396,6 +436,8 @@ struct Outline {
     params: Option<Parameters>,
     /// Reads `p.x`: variable, property and position.
     reads: Vec<(String, String, Position)>,
+    /// Values of `catch` blocks, and the ends of these blocks.
+    lost: Vec<(Position, Position)>,
     /// Mistakes that are visible in a call alone.
     problems: Vec<(Fault, Position)>,
 }
@@ -460,7 +502,22 @@ impl Outline {
             let (next, body) = (roots.range(after).next(), bodies.range(after).next());
             next.is_none_or(|next| body.is_some_and(|body| body <= next))
         };
+        // The last root of each body, by the start of the innermost body that holds it.
+        let spans: Vec<(Position, Position)> = ast
+            .iter_fn_def()
+            .map(|function| (function.body.start_position(), function.body.end_position()))
+            .collect();
+        let inside = |root: &Position| {
+            let holding = spans.iter().filter(|(start, end)| start <= root && root <= end);
+            holding.map(|(start, _)| *start).max()
+        };
+        let ends: BTreeMap<Option<Position>, Position> = roots.iter().map(|root| (inside(root), *root)).collect();
         ast.walk(&mut |path: &[ASTNode]| {
+            if let [ASTNode::Stmt(root)] = path
+                && ends.values().any(|end| *end == root.position())
+            {
+                lost_values(std::slice::from_ref(*root), &mut outline.lost);
+            }
             match path.last() {
                 Some(ASTNode::Stmt(stmt)) => outline.stmt(stmt, is_dropped(path, &is_last)),
                 Some(ASTNode::Expr(expr)) => {

@@ -1,6 +1,5 @@
 //! The main script of a run, by path, by name, or from standard input; and the names of its modules in the run's records.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -10,6 +9,7 @@ use super::source::{MAX_SIZE, Source, normalize};
 use super::suggest::suggest;
 use super::{added, shipped};
 use crate::fault::{Fault, Kind, Result};
+use crate::outside::{Bounded, is_too_large};
 
 /// A main script and the folder of its relative imports.
 #[derive(Clone, Debug)]
@@ -86,18 +86,14 @@ pub const STDIN: &str = "-";
 fn standard_input() -> Result<String> {
     static TEXT: OnceLock<Result<String>> = OnceLock::new();
     let read = || {
-        let mut bytes = Vec::new();
-        let stdin = std::io::stdin().lock();
-        stdin
-            .take(MAX_SIZE + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| Fault::new(Kind::Io, format!("standard input: {error}")))?;
-        if bytes.len() as u64 > MAX_SIZE {
-            return Err(Fault::usage(format!(
+        let read = Bounded::new(std::io::stdin().lock(), MAX_SIZE).all();
+        let bytes = read.map_err(|error| match is_too_large(&error) {
+            true => Fault::usage(format!(
                 "the script on standard input is larger than {} KiB",
                 MAX_SIZE >> 10
-            )));
-        }
+            )),
+            false => Fault::new(Kind::Io, format!("standard input: {error}")),
+        })?;
         String::from_utf8(bytes).map_err(|_| Fault::usage("the script on standard input is not UTF-8"))
     };
     TEXT.get_or_init(read).clone()

@@ -232,8 +232,16 @@ impl Options {
         let share = self.gpu_memory_utilization.is_none_or(is_share);
         let rules = [
             ("gpu_memory_utilization", "in (0, 1]", share),
-            ("time_scale", "a number >= 0", size(self.time_scale)),
-            ("slow_start", "a number >= 0", size(self.misbehave.slow_start)),
+            (
+                "time_scale",
+                "a number from 0 to 1000000",
+                size(self.time_scale) && self.time_scale.is_none_or(|scale| scale <= 1e6),
+            ),
+            (
+                "slow_start",
+                "a number of seconds from 0 to a day",
+                size(self.misbehave.slow_start) && self.misbehave.slow_start.is_none_or(|time| time <= 86_400.0),
+            ),
             ("max_num_seqs", "at least 1", positive(self.max_num_seqs)),
             (
                 "max_num_batched_tokens",

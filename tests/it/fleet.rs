@@ -647,7 +647,7 @@ fn what_comes_back_of_a_job_is_files_and_folders_of_its_own_and_no_more_than_a_r
         .run()
         .success()
         .stdout("../up")
-        .stdout("limit: ")
+        .stdout("1 MB")
         .stderr("`link` (a symbolic link)");
     let jobs = outcome.folder().join("r/jobs");
     assert_eq!(text(jobs.join("one/sub/kept")), "kept");

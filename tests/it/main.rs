@@ -1,6 +1,7 @@
 //! A user works with the program over real sockets, processes and containers. All tests are one binary, so that it
 //! links once; each file covers one subject.
 #![allow(
+    clippy::disallowed_methods,
     clippy::print_stderr,
     clippy::unwrap_used,
     missing_docs,
@@ -24,6 +25,7 @@ mod boundary;
 mod bounds;
 mod breakdown;
 mod browser;
+mod calm;
 mod circles;
 mod cli;
 mod compare;
@@ -51,6 +53,7 @@ mod io_faults;
 mod journal;
 mod killed;
 mod launches;
+mod liars;
 mod links;
 mod live;
 mod llamacpp;
@@ -65,6 +68,7 @@ mod noise;
 mod not_sent;
 mod orphans;
 mod out;
+mod own_limits;
 mod pack;
 mod parallel;
 mod parameters;

@@ -314,10 +314,10 @@ fn an_address_of_a_repository_runs_no_command_and_links_in_it_lead_nowhere() {
         "git+--upload-pack=x/y".to_owned(),
         format!("{}@no-such-revision", server.url),
         format!("{}#no/such/path", server.url),
-        "git+http://user:secret@127.0.0.1:1/x.git".to_owned(),
+        "git+http://user:hunter2@127.0.0.1:1/x.git".to_owned(),
     ] {
         let refused = at(home.path(), &["add", &source, "--name", "other"]);
-        let _ = refused.nowhere("added other").nowhere("secret");
+        let _ = refused.nowhere("added other").nowhere("hunter2");
     }
     assert!(!touch.exists());
     let listed = at(home.path(), &["list", "--json"]).success().json();

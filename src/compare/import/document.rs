@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use regex::{Captures, Regex};
@@ -11,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::csv;
 use crate::fault::{Fault, Result};
+use crate::outside::{Bounded, is_too_large};
 
 /// Maximum bytes of a file. Results with the record of each request have been seen with 144 MB.
 const MAX_BYTES: u64 = 512 << 20;
@@ -43,13 +43,11 @@ impl Document {
             std::io::ErrorKind::NotFound => Fault::usage(format!("there is no {}", named())),
             _ => Fault::io(path, &error),
         })?;
-        let mut bytes = Vec::new();
-        let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
-        read.map_err(|error| Fault::io(path, &error))?;
-        if bytes.len() as u64 > MAX_BYTES {
-            return Err(Fault::usage(format!("{} is larger than {} MiB", named(), MAX_BYTES >> 20))
-                .hint("results with the record of each request can be so large; give the summary that the tool wrote, or the file without these records"));
-        }
+        let bytes = Bounded::new(file, MAX_BYTES).all().map_err(|error| match is_too_large(&error) {
+            true => Fault::usage(format!("{} is larger than {} MiB", named(), MAX_BYTES >> 20))
+                .hint("results with the record of each request can be so large; give the summary that the tool wrote, or the file without these records"),
+            false => Fault::io(path, &error),
+        })?;
         let other = |what: &str| {
             let fault = Fault::usage(format!("{} is {what}", named()));
             fault.hint("give a JSON or CSV file, or the folder of a run")

@@ -19,7 +19,7 @@ use super::exchange::{AnswerEnd, Exchange};
 use super::threads::{NextRequest, RequestQueue, SharedControl};
 use super::{ClientHealth, Clock, Control, LoadConfig, RequestSource, RunQueueDelay, Slots};
 use crate::fault::{Fault, Kind, Result};
-use crate::load::framing::Held;
+use crate::load::framing::Kept;
 use crate::load::record::{FailureForm, RequestRecord};
 
 /// Connection timeout of a load. A probe connects until its own timeout.
@@ -83,7 +83,7 @@ pub(super) struct Client {
     deadline: Option<Instant>,
     read_buffer: Vec<u8>,
     /// Buffered data of all responses.
-    held: Held,
+    kept: Kept,
 }
 
 impl Client {
@@ -119,7 +119,7 @@ impl Client {
             next_due: None,
             deadline: None,
             read_buffer: vec![0; READ_BUFFER],
-            held: Held::default(),
+            kept: Kept::default(),
         })
     }
 
@@ -309,7 +309,7 @@ impl Client {
                         self.issued,
                         (self.clock.began, scheduled, ready),
                         self.config.keep_text,
-                        &self.held,
+                        &self.kept,
                         *job,
                     );
                     let mut exchange = Box::new(exchange);
@@ -653,6 +653,32 @@ impl Client {
     fn arm_deadline(&mut self, deadline: Instant) {
         self.deadline = Some(self.deadline.map_or(deadline, |earliest| earliest.min(deadline)));
     }
+}
+
+/// Bytes that a request in flight takes, besides those of its prompt; bytes of each token of a prompt, as text or as a
+/// number; and most bytes of all requests in flight.
+const REQUEST: u64 = 4 << 10;
+const TOKEN: u64 = 7;
+const MOST: u64 = 768 << 20;
+
+/// Refuses more requests in flight at a time than this machine can hold, before any is made.
+///
+/// # Errors
+///
+/// `missing`, with the number that it can hold.
+pub fn check_in_flight(requests: u64, tokens: u64) -> Result<()> {
+    let each = tokens.saturating_mul(TOKEN).saturating_add(REQUEST);
+    if requests.saturating_mul(each) > MOST {
+        let hint = match MOST / each {
+            0 => format!("ask for at most {} tokens", (MOST - REQUEST) / TOKEN),
+            most => format!("use at most {most} concurrent requests of that length, or shorter ones"),
+        };
+        return Err(Fault::missing(
+            format!("{requests} concurrent requests of {tokens} tokens take more memory than this program may have"),
+            hint,
+        ));
+    }
+    raise_file_limit(requests)
 }
 
 /// Raises the soft limit on open files to what `connections` need, up to the hard limit.

@@ -7,8 +7,9 @@ use serde::de::IgnoredAny;
 
 use super::http1::Response;
 use super::{QueuedRequest, Rejection};
-use crate::load::framing::{Counts, Decode, EventReader, Held, StreamEvent};
+use crate::load::framing::{Counts, Decode, EventReader, Kept, StreamEvent, too_much};
 use crate::load::record::{Failure, FailureForm, RequestOutcome, RequestRecord};
+use crate::task::lock;
 
 /// How much of an answer's end has come. An answer is whole from the first of these on, and what follows is waited for
 /// a little.
@@ -37,6 +38,10 @@ impl AnswerEnd {
 /// Bytes kept of a body without events, and characters of it shown in an error message.
 const MAX_BEGINNING: usize = 16 << 10;
 const MAX_SHOWN: usize = 120;
+
+/// Most characters kept of a finish reason, and of an error in a stream: both stay in the records of the load.
+const MAX_FINISH: usize = 64;
+const MAX_ERROR: usize = 4000;
 
 /// Maximum number of bytes kept of an error response's body.
 const MAX_ERROR_BODY: usize = 64 << 10;
@@ -94,7 +99,7 @@ struct ResponseState {
     request: u64,
     /// An upper bound of the tokens in the events so far.
     most_tokens: u64,
-    held: Held,
+    kept: Kept,
 }
 
 impl Exchange {
@@ -103,7 +108,7 @@ impl Exchange {
         index: u64,
         (began, scheduled, ready): (Instant, Instant, Instant),
         keep_text: bool,
-        held: &Held,
+        kept: &Kept,
         job: QueuedRequest,
     ) -> Self {
         let gaps = usize::try_from(job.output.min(MAX_ITL_CAPACITY)).unwrap_or_default();
@@ -120,7 +125,7 @@ impl Exchange {
         Self {
             written: 0,
             response: Response::default(),
-            events: EventReader::new(job.decoder.framing(), held.clone()),
+            events: EventReader::new(job.decoder.framing()),
             began,
             ready,
             sent: None,
@@ -141,7 +146,7 @@ impl Exchange {
                 last: false,
                 request: job.body.len() as u64,
                 most_tokens: 0,
-                held: held.clone(),
+                kept: Kept::clone(kept),
             },
             wire: job.body,
         }
@@ -342,6 +347,14 @@ impl Exchange {
     }
 }
 
+/// At most `most` characters of a text, without the memory of the rest.
+fn shortened(text: String, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
 fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
@@ -365,7 +378,7 @@ pub fn read_response(decoder: Box<dyn Decode>, bytes: &[u8]) -> RequestRecord {
 /// connection that closes at a time or stays open. By a clock of its own: it takes no time. For tests.
 pub fn read_recorded(job: QueuedRequest, parts: &[(Duration, &[u8])], closes: Option<Duration>) -> RequestRecord {
     let began = Instant::now();
-    let mut exchange = Exchange::new(0, (began, began, began), true, &Held::default(), job);
+    let mut exchange = Exchange::new(0, (began, began, began), true, &Kept::default(), job);
     exchange.start(began);
     exchange.advance(exchange.unwritten().len());
     for (at, part) in parts {
@@ -400,16 +413,16 @@ impl ResponseState {
             Ok(event) => event,
             Err(error) => {
                 self.newest = Some(at);
-                self.error.get_or_insert(error);
+                self.error.get_or_insert(shortened(error, MAX_ERROR));
                 return;
             }
         };
         self.last |= event.last;
         self.most_tokens = self.most_tokens.saturating_add(event.most_tokens);
         if self.record.text.is_some()
-            && let Err(fault) = self.held.add(text_bytes(&self.record) - before)
+            && let Err(fault) = lock(&self.kept).add(text_bytes(&self.record) - before)
         {
-            self.malformed.get_or_insert(fault.message);
+            self.malformed.get_or_insert(too_much(fault).message);
         }
         if event.content {
             self.content(&event, at);
@@ -436,8 +449,8 @@ impl ResponseState {
         record.counts.input = input.or(record.counts.input);
         record.counts.output = output.or(record.counts.output).or(event.counts.output);
         record.reasoning = event.reasoning.or(record.reasoning);
-        if event.finish.is_some() {
-            record.finish = event.finish;
+        if let Some(finish) = event.finish {
+            record.finish = Some(shortened(finish, MAX_FINISH));
         }
     }
 

@@ -10,6 +10,7 @@ mod exchange;
 mod http1;
 mod threads;
 
+pub use event_loop::check_in_flight;
 pub use exchange::{read_recorded, read_response};
 
 use std::fs::File;

@@ -25,7 +25,7 @@ use super::event_loop::{Client, grow_file_table, io_fault, raise_file_limit};
 use super::exchange::Exchange;
 use super::{BuildRequest, ClientHealth, Clock, Control, LoadConfig, LoadRun, QueuedRequest, RequestSource};
 use crate::fault::{Fault, Result};
-use crate::load::framing::Held;
+use crate::load::framing::Kept;
 use crate::load::record::{FailureForm, RequestRecord};
 use crate::task::lock;
 use crate::world::World;
@@ -157,7 +157,7 @@ pub(super) async fn run_inside(
     source: Arc<dyn RequestSource>,
 ) -> Result<LoadRun> {
     let began = Instant::now();
-    let (mut requests, held) = (Vec::new(), Held::default());
+    let (mut requests, kept) = (Vec::new(), Kept::default());
     while let Some(build) = source.next()? {
         let job = build()?;
         let request = Request::post(url)
@@ -165,7 +165,7 @@ pub(super) async fn run_inside(
             .body(job.body.clone())
             .map_err(|error| Fault::usage(error.to_string()))?;
         let now = began.into_std();
-        let exchange = Exchange::new(requests.len() as u64, (now, now, now), config.keep_text, &held, job);
+        let exchange = Exchange::new(requests.len() as u64, (now, now, now), config.keep_text, &kept, job);
         let (source, cancel) = (Arc::clone(&source), config.cancel.clone());
         requests.push(async move {
             let record = exchanged(world, request, exchange, source.as_ref(), &cancel).await;

@@ -4,15 +4,18 @@
 //! maps each tensor's name to its `dtype`, `shape` and `data_offsets` (safetensors documentation, "Format").
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
 
 use super::model::Dtype;
 use crate::fault::{Fault, Result};
 
 /// The longest header that the format allows.
 const LONGEST: u64 = 100_000_000;
+/// Most tensors of a model: twice as many as the largest one has whose experts are quantized one by one.
+const MAX_TENSORS: usize = 1_000_000;
 /// Bytes of the header's length.
 const PREFIX: usize = 8;
 
@@ -79,6 +82,42 @@ struct HeaderEntry {
     data_offsets: (u64, u64),
 }
 
+/// Adds each entry of a header to the tensors.
+struct Entries<'a>(&'a mut Headers);
+
+impl<'de> Visitor<'de> for Entries<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key::<String>()? {
+            if name == "__metadata__" {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            let wrong = |why: &str| A::Error::custom(format!("its tensor `{name}`{why}"));
+            let entry: HeaderEntry = map.next_value().map_err(|error| wrong(&format!(": {error}")))?;
+            let (from, to) = entry.data_offsets;
+            let bytes = to.checked_sub(from).ok_or_else(|| wrong(" ends before it begins"))?;
+            if self.0.tensors.len() == MAX_TENSORS {
+                return Err(A::Error::custom(format!(
+                    "the model has more than {MAX_TENSORS} tensors"
+                )));
+            }
+            self.0.tensors.push(StoredTensor {
+                name,
+                dtype: entry.dtype,
+                dims: entry.shape,
+                bytes,
+            });
+        }
+        Ok(())
+    }
+}
+
 impl Headers {
     /// The offset at which the header ends, from the first 8 bytes of a file.
     ///
@@ -103,24 +142,10 @@ impl Headers {
         let text = start
             .get(PREFIX..end)
             .ok_or_else(|| unusable("it ends within its header"))?;
-        let entries: BTreeMap<String, Value> =
-            serde_json::from_slice(text).map_err(|error| unusable(&format!("its header is not JSON: {error}")))?;
-        for (name, entry) in entries {
-            if name == "__metadata__" {
-                continue;
-            }
-            let wrong = |why: &str| unusable(&format!("its tensor `{name}`{why}"));
-            let entry = HeaderEntry::deserialize(entry).map_err(|error| wrong(&format!(": {error}")))?;
-            let (from, to) = entry.data_offsets;
-            let bytes = to.checked_sub(from).ok_or_else(|| wrong(" ends before it begins"))?;
-            self.tensors.push(StoredTensor {
-                name,
-                dtype: entry.dtype,
-                dims: entry.shape,
-                bytes,
-            });
-        }
-        Ok(())
+        let mut read = serde_json::Deserializer::from_slice(text);
+        // One entry at a time: as values of JSON they would take twenty times the memory of the text.
+        let added = read.deserialize_map(Entries(self)).and_then(|()| read.end());
+        added.map_err(|error| unusable(&format!("its header is not JSON of tensors: {error}")))
     }
 
     /// Bytes of all tensors.
@@ -173,7 +198,7 @@ fn unusable(why: &str) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

@@ -20,6 +20,9 @@ use crate::fault::{Fault, Kind, Result};
 use crate::task::lock;
 use crate::{file, http};
 
+/// Most bytes of an index of weight files. That of a model of 700 billion parameters has 9 MB.
+const MAX_INDEX: u64 = 64 << 20;
+
 /// Files downloaded concurrently.
 const AT_ONCE: usize = 4;
 /// Files that engines read besides the weights: configuration, tokenizer, and the model's own code.
@@ -113,7 +116,7 @@ impl Hub {
     pub fn is_complete(&self, model: &ModelId, weights: bool) -> bool {
         let entry = CacheEntry::new(&self.cache, model);
         let snapshot = entry.snapshot(&entry.known_revision());
-        let index = |format: &str| fs::read(snapshot.join(format!("model.{format}.index.json"))).ok();
+        let index = |format: &str| file::read(&snapshot.join(format!("model.{format}.index.json")), MAX_INDEX).ok();
         let listed = |bytes: Vec<u8>| {
             let index: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
             let is_there = |file: &serde_json::Value| file.as_str().is_some_and(|file| snapshot.join(file).is_file());

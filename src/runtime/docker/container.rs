@@ -1,7 +1,6 @@
 //! State, stop and removal of a container; commands and files in it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -20,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{connect, daemon, labelled};
 use crate::fault::Result;
+use crate::outside::Bounded;
 use crate::run::Run;
 use crate::runtime::state::{EndedBy, Exit, State};
 use crate::runtime::supervisor::Supervisor;
@@ -435,12 +435,12 @@ impl Container {
                 return Ok(None);
             };
             let mut archive = tar::Archive::new(archive.as_slice());
+            #[expect(clippy::disallowed_methods, reason = "the whole archive is bounded")]
             let Some(Ok(mut entry)) = archive.entries().ok().and_then(|mut entries| entries.next()) else {
                 return Ok(None);
             };
             if entry.header().entry_type().is_file() && entry.size() <= most {
-                let mut text = Vec::new();
-                return Ok(entry.read_to_end(&mut text).is_ok().then_some(text));
+                return Ok(Bounded::new(&mut entry, most).all().ok());
             }
             let Some(target) = entry.link_name().ok().flatten() else {
                 return Ok(None);

@@ -140,6 +140,14 @@ impl Allowed {
             ("entrypoint", None) if name == word => self.entrypoint = true,
             ("command", Some(name)) => self.commands.push(name.to_owned()),
             ("image", Some(prefix)) => self.images.push(prefix.to_owned()),
+            ("net", Some(host))
+                if !host
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte)) =>
+            {
+                return Err(Fault::usage(format!("`--allow net={host}`: that is no host"))
+                    .hint("give the name or the address of one host, without `*`"));
+            }
             ("net", Some(host)) => self.hosts.push(host.to_ascii_lowercase()),
             ("port", Some(port)) => self.ports.push(port.parse().map_err(|_| {
                 Fault::usage(format!("`--allow port={port}`: that is no port")).hint("give a number from 0 to 65535")

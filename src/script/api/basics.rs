@@ -55,6 +55,44 @@ pub mod basics {
         Err(Fault::new(Kind::Script, message).into())
     }
 
+    /// Calls a closure and returns `#{ ok, value, error }`: its value, or what it threw (`()`: nothing), an error of Rhai
+    /// as a fault of kind `script`. A `catch` block has no value, so this is how a failure becomes one. Interruptions,
+    /// limits and refused permissions are not held back.
+    ///
+    /// # Errors
+    ///
+    /// `interrupted`, `limit` and `not_allowed` of the closure.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let read = attempt(|| parse_int("12x"));
+    /// assert(!read.ok && read.value == () && read.error.kind == "script");
+    /// assert(attempt(|| parse_int("12")).value == 12);
+    /// ```
+    #[rhai_fn(name = "attempt", return_raw)]
+    pub fn attempt(context: NativeCallContext, work: FnPtr) -> Caught<Map> {
+        let map = |ok: bool, value: Dynamic, error: Dynamic| {
+            [("ok", ok.into()), ("value", value), ("error", error)]
+                .map(|(name, value)| (name.into(), value))
+                .into()
+        };
+        let error = match work.call_within_context(&context, ()) {
+            Ok(value) => return Ok(map(true, value, Dynamic::UNIT)),
+            Err(error) => error,
+        };
+        let thrown = match error.unwrap_inner() {
+            EvalAltResult::ErrorRuntime(value, _) => value.clone(),
+            inner if inner.is_catchable() => Dynamic::from(Fault::new(Kind::Script, inner.to_string())),
+            _ => return Err(error),
+        };
+        let kept = thrown.read_lock::<Fault>().map(|fault| fault.kind);
+        match kept {
+            Some(Kind::Limit | Kind::NotAllowed | Kind::Interrupted | Kind::DryRun) => Err(error),
+            _ => Ok(map(false, Dynamic::UNIT, thrown)),
+        }
+    }
+
     /// A fault to throw. If it is not caught, the run ends with the exit status of its kind: `usage` 2, `missing`,
     /// `not_allowed` and `start_failed` 3, `threshold` 4, `script` 1 (as for any other thrown value). `hint` is the remedy.
     ///

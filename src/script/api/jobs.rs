@@ -17,7 +17,7 @@ use crate::fmt::shell_quoted;
 use crate::report::{job_result, jobs_text};
 use crate::run::OperationKind;
 use crate::run::{Event, JobFolder, Operation};
-use crate::runtime::{Input, Take, run_command};
+use crate::runtime::{CommandLine, Input, Take, run_command};
 use crate::script::host::Service;
 use crate::script::params::PARAMETERS_ARE;
 use crate::script::{
@@ -308,9 +308,13 @@ pub mod command {
             Ok(Box::new(move |archive| run.unpack_job(&name, archive)))
         };
         let take = given.fetch.map(take).transpose()?;
-        let done = host
-            .tasks
-            .wait(run_command(&words, input, take, time, host.permits.gives_tokens()))?;
+        let done = host.tasks.wait(run_command(CommandLine {
+            input,
+            take,
+            token: host.permits.gives_tokens(),
+            leaves: true,
+            ..CommandLine::new(&words, time)
+        }))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let said = json!({ "code": done.code, "output": text(&done.stdout), "errors": text(&done.stderr) });
         Ok(to_script(&said)?)

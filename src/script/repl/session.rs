@@ -12,6 +12,7 @@ use rhai::{AST, Dynamic, Engine, EvalAltResult, Expr, Map, Module, Scope, Stmt, 
 use super::complete::{Variable, Vocabulary};
 use super::pretty::{Line, brief, line, pretty};
 use crate::fault::{Fault, Kind, Result};
+use crate::run::{Folder, hide_keys};
 use crate::script::convert::type_name;
 use crate::script::lexer::{Inside, Lexed, Piece};
 use crate::script::reference::Reference;
@@ -162,19 +163,25 @@ impl Session {
         from_script(&self.last)
     }
 
-    /// Writes the successful inputs as a script.
+    /// Writes the successful inputs as a script, without secrets.
     pub fn save(&self, file: &Path, replace: bool) -> Result<()> {
-        let text = saved_script(&self.succeeded);
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create(true).truncate(replace).create_new(!replace);
-        let written = options
-            .open(file)
-            .and_then(|mut opened| std::io::Write::write_all(&mut opened, text.as_bytes()));
-        written.map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => Fault::new(Kind::Io, format!("`{}` exists", file.display()))
-                .hint(format!("`:save! {}` replaces it", file.display())),
-            _ => Fault::io(file, &error),
-        })
+        let script = saved_script(&self.succeeded);
+        let text = hide_keys(&script);
+        let exists = || {
+            Fault::new(Kind::Io, format!("`{}` exists", file.display()))
+                .hint(format!("`:save! {}` replaces it", file.display()))
+        };
+        if !replace && std::fs::symlink_metadata(file).is_ok() {
+            return Err(exists());
+        }
+        let name = file
+            .file_name()
+            .ok_or_else(|| Fault::usage("this is no name of a file"))?;
+        let parent = file
+            .parent()
+            .filter(|parent| *parent != Path::new(""))
+            .unwrap_or(Path::new("."));
+        Folder::open(parent)?.replace(Path::new(name), |to| std::io::Write::write_all(to, text.as_bytes()))
     }
 
     /// Forgets everything. The caller stops the services.

@@ -39,6 +39,26 @@ fn a_sound_script_has_no_findings() {
 }
 
 #[test]
+fn the_value_of_a_catch_is_lost_and_refused() {
+    for script in [
+        "fn f() { try { throw 1; } catch (e) { #{ code: 5 } } }\nprint(f());",
+        "let f = |x| { try { throw x; } catch { other(x) } };\nfn other(x) { x }\nprint(f.call(1));",
+        "fn f(x) { if x { try { throw 1; } catch (e) { e } } else { 2 } }\nprint(f(true));",
+        "try { throw 1; } catch (e) { 5 }",
+    ] {
+        finds(script, "the value of a `catch` block is lost", "main.rhai");
+    }
+    for script in [
+        "fn f() { try { throw 1; } catch (e) { return 5; } }\nprint(f());",
+        "fn f() { try { throw 1; } catch (e) { print(e); } }\nf();",
+        "let x = 1; try { throw 1; } catch (e) { x = 5 }\nprint(x);",
+        "try { throw 1; } catch (e) { print(e) }\nprint(1);",
+    ] {
+        assert_eq!(found(&Bench::script(script)), Vec::<String>::new(), "{script}");
+    }
+}
+
+#[test]
 fn a_deprecated_function_is_a_warning_with_its_place_and_successor() {
     let script = "import \"std/engines\" as engines;\nif true { engines::launch(\"sim\", #{}); }\nengines::describe(\"sim\", #{});";
     let bench = Bench::script(script);

@@ -1,0 +1,66 @@
+//! What this program needs of the machine for itself: open files, threads and address space. Checked before anything
+//! starts, so that a limit of ours is never taken for one of an engine.
+
+use std::sync::mpsc::channel;
+use std::thread::Builder;
+
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+
+use crate::fault::{Fault, Result};
+use crate::fmt::Bytes;
+use crate::script;
+
+/// Open files and threads of a command that measures, and of any other.
+const FILES: [u64; 2] = [320, 64];
+const THREADS: [u64; 2] = [32, 8];
+
+/// Address space besides the stack of the script's thread, of which the system gives only what is used.
+const SPACE: [u64; 2] = [1536 << 20, 640 << 20];
+
+/// Fails if the limits of this process are too low.
+///
+/// # Errors
+///
+/// `missing`, with what is needed.
+pub(super) fn check(measures: bool) -> Result<()> {
+    let of = |needs: [u64; 2]| needs[usize::from(!measures)];
+    let short = |what: &str, needed: String, option: &str| {
+        Fault::missing(
+            format!("this program may have too few {what}: it needs {needed}"),
+            format!("raise the limit: `ulimit {option}`"),
+        )
+    };
+    let (_, files) = getrlimit(Resource::RLIMIT_NOFILE).map_err(Fault::internal)?;
+    if files < of(FILES) {
+        return Err(short("open files", of(FILES).to_string(), &format!("-n {}", of(FILES))));
+    }
+    let space = of(SPACE) + if measures { script::STACK as u64 } else { 0 };
+    for (resource, option) in [(Resource::RLIMIT_AS, "-v"), (Resource::RLIMIT_DATA, "-d")] {
+        let (limit, _) = getrlimit(resource).map_err(Fault::internal)?;
+        if limit != RLIM_INFINITY && limit < space {
+            let most = space.div_ceil(1 << 10);
+            return Err(short("memory", Bytes(space).to_string(), &format!("{option} {most}")));
+        }
+    }
+    // Other processes of this user count too, so the limit alone says nothing.
+    let threads = of(THREADS);
+    let (hold, held) = channel::<()>();
+    let held = std::sync::Arc::new(std::sync::Mutex::new(held));
+    let started: Vec<_> = (0..threads)
+        .map_while(|_| {
+            let held = std::sync::Arc::clone(&held);
+            let wait = move || crate::task::lock(&held).recv().is_ok();
+            Builder::new().stack_size(64 << 10).spawn(wait).ok()
+        })
+        .collect();
+    let count = started.len() as u64;
+    drop(hold);
+    for thread in started {
+        let _ = thread.join();
+    }
+    if count < threads {
+        let more = threads - count;
+        return Err(short("processes and threads", format!("{more} more"), "-u unlimited"));
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! The door for bytes that come from outside: archives, the output of commands, streams, files and headers.
+//!
+//! What is read is bounded, and what is kept is charged to one budget of the process before it is kept: many small
+//! holders are bounded together. Clippy's `disallowed-methods` names the ways around it.
+
+use std::io::{self, BufRead, Read};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::fault::{Fault, Kind, Result};
+use crate::fmt::Bytes;
+
+/// Most bytes from outside that the process keeps at a time.
+pub const MAX_KEPT: usize = 256 << 20;
+
+/// Bytes that are kept, and how many may be.
+#[derive(Debug)]
+struct Budget {
+    kept: AtomicUsize,
+    most: usize,
+}
+
+static PROCESS: Budget = Budget::new(MAX_KEPT);
+
+impl Budget {
+    const fn new(most: usize) -> Self {
+        Self {
+            kept: AtomicUsize::new(0),
+            most,
+        }
+    }
+}
+
+/// Bytes that one holder keeps. They are released when it is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    bytes: usize,
+    budget: &'static Budget,
+}
+
+impl Default for Charge {
+    fn default() -> Self {
+        Self {
+            bytes: 0,
+            budget: &PROCESS,
+        }
+    }
+}
+
+impl Charge {
+    /// Charges `bytes` more.
+    ///
+    /// # Errors
+    ///
+    /// `limit` if the process would keep more than [`MAX_KEPT`]; then nothing is charged.
+    pub fn add(&mut self, bytes: usize) -> Result<()> {
+        let Budget { kept, most } = self.budget;
+        let within = |kept: usize| kept.checked_add(bytes).filter(|kept| kept <= most);
+        if kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_err() {
+            let most = Bytes(*most as u64);
+            return Err(Fault::new(
+                Kind::Limit,
+                format!("what comes from outside takes more than {most} together"),
+            ));
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Changes the charge to `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Charge::add`] does.
+    pub fn set(&mut self, bytes: usize) -> Result<()> {
+        if let Some(less) = self.bytes.checked_sub(bytes) {
+            self.bytes = bytes;
+            self.budget.kept.fetch_sub(less, Ordering::Relaxed);
+            return Ok(());
+        }
+        self.add(bytes - self.bytes)
+    }
+
+    /// The bytes that are charged.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.kept.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A reader that fails after `most` bytes, where `Read::take` would end as if nothing followed.
+#[derive(Debug)]
+pub struct Bounded<R> {
+    inner: R,
+    left: u64,
+    most: u64,
+}
+
+impl<R: Read> Bounded<R> {
+    /// Lets `most` bytes through.
+    pub fn new(inner: R, most: u64) -> Self {
+        Self {
+            inner,
+            left: most,
+            most,
+        }
+    }
+
+    /// Reads to the end.
+    ///
+    /// # Errors
+    ///
+    /// [`is_too_large`] for more than the bound; errors of the reader.
+    #[expect(clippy::disallowed_methods, reason = "it is bounded here")]
+    pub fn all(mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+const TOO_LARGE: io::ErrorKind = io::ErrorKind::FileTooLarge;
+
+/// Whether a bound of this module was reached.
+pub fn is_too_large(error: &io::Error) -> bool {
+    // The system's own error of that kind has a number.
+    error.kind() == TOO_LARGE && error.raw_os_error().is_none()
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            // The end may be exactly here.
+            return match self.inner.read(&mut [0])? {
+                0 => Ok(0),
+                _ => Err(too_large(self.most)),
+            };
+        }
+        let most = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let count = self.inner.read(&mut buffer[..most])?;
+        self.left -= count as u64;
+        Ok(count)
+    }
+}
+
+fn too_large(most: u64) -> io::Error {
+    io::Error::new(TOO_LARGE, format!("it has more than {}", Bytes(most)))
+}
+
+/// Reads the next line including its end, like [`BufRead::read_until`], of at most `most` bytes.
+///
+/// # Errors
+///
+/// [`is_too_large`] for a longer line; errors of the reader.
+pub fn line(reader: &mut impl BufRead, line: &mut Vec<u8>, most: u64) -> io::Result<usize> {
+    let length = reader.take(most).read_until(b'\n', line)?;
+    if length as u64 == most {
+        return Err(too_large(most));
+    }
+    Ok(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_ends_at_its_bound_and_tells_more_from_the_end() {
+        assert_eq!(Bounded::new(&b"four"[..], 4).all().unwrap(), b"four");
+        assert!(is_too_large(&Bounded::new(&b"fives"[..], 4).all().unwrap_err()));
+        let mut text = Vec::new();
+        assert_eq!(line(&mut &b"ab\ncd"[..], &mut text, 4).unwrap(), 3);
+        assert!(is_too_large(
+            &line(&mut io::BufReader::new(io::repeat(b'x').take(9)), &mut text, 4).unwrap_err()
+        ));
+    }
+
+    #[test]
+    fn holders_are_bounded_together_and_release_what_they_held() {
+        static BUDGET: Budget = Budget::new(100);
+        let charge = || Charge {
+            bytes: 0,
+            budget: &BUDGET,
+        };
+        let (mut one, mut two) = (charge(), charge());
+        one.add(50).unwrap();
+        assert_eq!(two.add(51).unwrap_err().kind, Kind::Limit);
+        assert_eq!(two.add(usize::MAX).unwrap_err().kind, Kind::Limit);
+        one.set(10).unwrap();
+        two.add(75).unwrap();
+        drop(two);
+        one.add(75).unwrap();
+        assert_eq!(one.bytes(), 85);
+    }
+}

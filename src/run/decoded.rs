@@ -1,0 +1,406 @@
+//! A text under its encodings: what stands in it percent-encoded, escaped as in JSON, source code or HTML, in
+//! hexadecimal or base64, in any mixture, with the place of each decoded byte in the text.
+//!
+//! Searching decoded text finds a secret however its parts were written, where a list of encoded forms would have to
+//! name every producer's habits.
+
+use std::ops::Range;
+
+use base64::Engine as _;
+use base64::alphabet::{STANDARD, URL_SAFE};
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use memchr::memchr3;
+
+/// Encodings below each other that are undone.
+const DEPTH: usize = 4;
+
+/// Bytes that are decoded at a time, and how many of them are read again with the next ones, so that an encoded secret
+/// lies in one piece. An eighth of it is the longest secret that is found across pieces.
+const PIECE: usize = 256 << 10;
+const OVERLAP: usize = 32 << 10;
+
+/// Shortest run of hexadecimal or base64 digits that may be an encoded secret, which has at least 8 characters.
+const LEAST_HEX: usize = 16;
+const LEAST_BASE64: usize = 11;
+
+/// Bytes that are decoded of a piece at most, so that a text made for it cannot hold up what writes it.
+const MAX_WORK: usize = 64 * PIECE;
+
+/// The signs with which escapes begin: all together, and one by one.
+const ESCAPES: [u8; 3] = *b"%\\&";
+const KINDS: [&[u8]; 4] = [&ESCAPES, b"%", b"\\", b"&"];
+
+const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
+    .with_decode_allow_trailing_bits(true)
+    .with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const ENGINES: [GeneralPurpose; 2] = [
+    GeneralPurpose::new(&STANDARD, LENIENT),
+    GeneralPurpose::new(&URL_SAFE, LENIENT),
+];
+
+/// Bytes, and for each the part of the text that stands for it.
+#[derive(Default)]
+struct Layer {
+    bytes: Vec<u8>,
+    places: Vec<(u32, u32)>,
+}
+
+/// Calls `search` with a text, and with what stands in it under its encodings. It returns the ranges that it found,
+/// and so does this: as ranges of the text, in no order.
+pub(super) fn find(text: &[u8], search: &mut dyn FnMut(&[u8]) -> Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let mut found = search(text);
+    let mut start = 0;
+    while start < text.len() {
+        let end = text.len().min(start + PIECE);
+        let piece = &text[start..end];
+        if may_be_encoded(piece) {
+            let mut work = MAX_WORK;
+            let below = below(&Layer::of(piece), DEPTH, &mut work, search);
+            found.extend(below.into_iter().map(|range| start + range.start..start + range.end));
+        }
+        start = if end == text.len() { end } else { end - OVERLAP };
+    }
+    found
+}
+
+/// A text, and it with one level of its escapes undone after the other.
+pub(super) fn levels(text: &str) -> Vec<Vec<u8>> {
+    let mut all = vec![text.as_bytes().to_vec()];
+    while let Some(next) = all.last().and_then(|last| Layer::of(last).unescaped(&ESCAPES)) {
+        all.push(next.bytes);
+    }
+    all
+}
+
+/// Whether anything in these bytes can be decoded. Most texts have nothing.
+fn may_be_encoded(bytes: &[u8]) -> bool {
+    memchr3(b'%', b'\\', b'&', bytes).is_some()
+        || runs(bytes, LEAST_HEX, is_hex).next().is_some()
+        || runs(bytes, LEAST_BASE64, is_base64).next().is_some()
+}
+
+fn below(
+    layer: &Layer,
+    depth: usize,
+    work: &mut usize,
+    search: &mut dyn FnMut(&[u8]) -> Vec<Range<usize>>,
+) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    if depth == 0 {
+        return found;
+    }
+    let mut look = |inner: &Layer| {
+        let Some(left) = work.checked_sub(inner.bytes.len()) else {
+            return;
+        };
+        *work = left;
+        let places = |range: Range<usize>| {
+            let parts = inner.places.get(range)?;
+            Some(parts.first()?.0 as usize..parts.last()?.1 as usize)
+        };
+        let here = search(&inner.bytes);
+        found.extend(here.into_iter().filter_map(places));
+        if may_be_encoded(&inner.bytes) {
+            found.extend(below(inner, depth - 1, work, search));
+        }
+    };
+    // Producers escape with one kind of sign, and what looks like another kind may be the text itself.
+    let signs = ESCAPES.iter().filter(|sign| layer.bytes.contains(sign)).count();
+    let kinds = if signs > 1 { &KINDS[..] } else { &KINDS[..1] };
+    for kind in kinds {
+        layer.unescaped(kind).iter().for_each(&mut look);
+    }
+    for run in runs(&layer.bytes, LEAST_HEX, is_hex) {
+        layer.unhexed(run).iter().for_each(&mut look);
+    }
+    for run in runs(&layer.bytes, LEAST_BASE64, is_base64) {
+        layer.unbased(run).iter().for_each(&mut look);
+    }
+    found
+}
+
+/// Ranges of at least `least` digits, with the bytes between them that separate digits.
+fn runs(bytes: &[u8], least: usize, class: fn(u8) -> Digit) -> impl Iterator<Item = Range<usize>> + '_ {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at < bytes.len() {
+            let start = at;
+            let (mut digits, mut end) = (0, at);
+            while let Some(byte) = bytes.get(at) {
+                match class(*byte) {
+                    Digit::One => (digits, end) = (digits + 1, at + 1),
+                    Digit::Between if digits > 0 && at - end < 2 => {}
+                    _ => break,
+                }
+                at += 1;
+            }
+            at = at.max(start + 1);
+            if digits >= least {
+                return Some(start..end);
+            }
+        }
+        None
+    })
+}
+
+enum Digit {
+    One,
+    Between,
+    None,
+}
+
+fn is_hex(byte: u8) -> Digit {
+    match byte {
+        b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' => Digit::One,
+        b':' | b' ' | b'-' | b',' | b'\n' => Digit::Between,
+        _ => Digit::None,
+    }
+}
+
+/// Digits of both alphabets. Long texts are broken into lines.
+fn is_base64(byte: u8) -> Digit {
+    match byte {
+        b'+' | b'/' | b'-' | b'_' => Digit::One,
+        byte if byte.is_ascii_alphanumeric() => Digit::One,
+        b'\n' | b'\r' => Digit::Between,
+        _ => Digit::None,
+    }
+}
+
+impl Layer {
+    fn of(bytes: &[u8]) -> Self {
+        Self {
+            bytes: bytes.to_vec(),
+            places: (0..).zip(1..).take(bytes.len()).collect(),
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8], place: (u32, u32)) {
+        self.bytes.extend_from_slice(bytes);
+        self.places.resize(self.bytes.len(), place);
+    }
+
+    fn place(&self, range: Range<usize>) -> (u32, u32) {
+        (self.places[range.start].0, self.places[range.end - 1].1)
+    }
+
+    /// One level of escapes with these signs undone; `None` if there are none.
+    fn unescaped(&self, signs: &[u8]) -> Option<Self> {
+        memchr3(b'%', b'\\', b'&', &self.bytes)?;
+        let mut inner = Self::default();
+        let (mut at, mut any) = (0, false);
+        while at < self.bytes.len() {
+            let rest = &self.bytes[at..];
+            let (length, decoded) = match rest[0] {
+                sign if !signs.contains(&sign) => None,
+                b'%' => escaped_percent(rest),
+                b'\\' => escaped_backslash(rest),
+                b'&' => escaped_html(rest),
+                _ => None,
+            }
+            .map_or((1, None), |(length, decoded)| (length, Some(decoded)));
+            any |= decoded.is_some();
+            let mut buffer = [0; 4];
+            let bytes = match decoded {
+                Some(Decoded::Byte(byte)) => {
+                    buffer[0] = byte;
+                    &buffer[..1]
+                }
+                Some(Decoded::Char(letter)) => letter.encode_utf8(&mut buffer).as_bytes(),
+                None => &rest[..1],
+            };
+            inner.push(bytes, self.place(at..at + length));
+            at += length;
+        }
+        any.then_some(inner)
+    }
+
+    /// The bytes of a run of hexadecimal digits, which may begin within a byte.
+    fn unhexed(&self, run: Range<usize>) -> Vec<Self> {
+        let digits: Vec<(u8, usize)> = run
+            .filter_map(|at| Some(((self.bytes[at] as char).to_digit(16)? as u8, at)))
+            .collect();
+        let from = |first: usize| {
+            let mut inner = Self::default();
+            for pair in digits[first..].chunks_exact(2) {
+                inner.push(&[pair[0].0 << 4 | pair[1].0], self.place(pair[0].1..pair[1].1 + 1));
+            }
+            inner
+        };
+        (0..2).map(from).collect()
+    }
+
+    /// The bytes of a run of base64 digits, which may begin within a group of four.
+    fn unbased(&self, run: Range<usize>) -> Vec<Self> {
+        let places: Vec<usize> = run
+            .filter(|at| matches!(is_base64(self.bytes[*at]), Digit::One))
+            .collect();
+        let digits: Vec<u8> = places.iter().map(|at| self.bytes[*at]).collect();
+        // Text in base64 has letters of both cases.
+        if !digits.iter().any(u8::is_ascii_lowercase) || !digits.iter().any(u8::is_ascii_uppercase) {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for engine in &ENGINES {
+            for first in 0..4.min(digits.len()) {
+                // A single digit at the end stands for nothing.
+                let kept = digits.len() - usize::from((digits.len() - first) % 4 == 1);
+                let Ok(bytes) = engine.decode(&digits[first..kept]) else {
+                    continue;
+                };
+                let mut inner = Self::default();
+                for (index, byte) in bytes.into_iter().enumerate() {
+                    let (from, to) = (first + index * 8 / 6, first + (index * 8 + 7) / 6);
+                    inner.push(&[byte], self.place(places[from]..places[to] + 1));
+                }
+                found.push(inner);
+            }
+        }
+        found
+    }
+}
+
+enum Decoded {
+    Byte(u8),
+    Char(char),
+}
+
+fn number(digits: Option<&[u8]>, radix: u32) -> Option<u32> {
+    let text = std::str::from_utf8(digits?).ok()?;
+    let is_plain = text.chars().all(|digit| digit.is_digit(radix));
+    is_plain.then(|| u32::from_str_radix(text, radix).ok()).flatten()
+}
+
+fn escaped_percent(rest: &[u8]) -> Option<(usize, Decoded)> {
+    let byte = number(rest.get(1..3), 16)?;
+    Some((3, Decoded::Byte(u8::try_from(byte).ok()?)))
+}
+
+/// `\n`, `\"`, `\x41`, `\u0041`, `\u{41}`, `\U00000041`, `\101` and the like.
+fn escaped_backslash(rest: &[u8]) -> Option<(usize, Decoded)> {
+    let simple = |letter: u8| Some((2, Decoded::Byte(letter)));
+    match *rest.get(1)? {
+        b'n' => simple(b'\n'),
+        b'r' => simple(b'\r'),
+        b't' => simple(b'\t'),
+        b'b' => simple(8),
+        b'f' => simple(12),
+        quoted @ (b'\\' | b'/' | b'"' | b'\'') => simple(quoted),
+        b'x' => Some((4, Decoded::Byte(u8::try_from(number(rest.get(2..4), 16)?).ok()?))),
+        b'U' => Some((10, Decoded::Char(char::from_u32(number(rest.get(2..10), 16)?)?))),
+        b'u' if rest.get(2) == Some(&b'{') => {
+            let end = rest.iter().take(10).position(|byte| *byte == b'}')?;
+            Some((end + 1, Decoded::Char(char::from_u32(number(rest.get(3..end), 16)?)?)))
+        }
+        b'u' => {
+            let unit = number(rest.get(2..6), 16)?;
+            if let Some(letter) = char::from_u32(unit) {
+                return Some((6, Decoded::Char(letter)));
+            }
+            // The first half of a pair.
+            let low = rest
+                .get(6..8)
+                .filter(|next| *next == br"\u")
+                .and(number(rest.get(8..12), 16))?;
+            let both = [u16::try_from(unit).ok()?, u16::try_from(low).ok()?];
+            let letter = char::decode_utf16(both).next()?.ok()?;
+            Some((12, Decoded::Char(letter)))
+        }
+        b'0'..=b'3' => Some((4, Decoded::Byte(u8::try_from(number(rest.get(1..4), 8)?).ok()?))),
+        _ => None,
+    }
+}
+
+fn escaped_html(rest: &[u8]) -> Option<(usize, Decoded)> {
+    let end = rest.iter().take(12).position(|byte| *byte == b';')?;
+    let name = &rest[1..end];
+    let letter = match name {
+        b"amp" => '&',
+        b"lt" => '<',
+        b"gt" => '>',
+        b"quot" => '"',
+        b"apos" => '\'',
+        [b'#', b'x' | b'X', digits @ ..] => char::from_u32(number(Some(digits), 16)?)?,
+        [b'#', digits @ ..] => char::from_u32(number(Some(digits), 10)?)?,
+        _ => return None,
+    };
+    Some((end + 1, Decoded::Char(letter)))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// One producer's encoding of a text; `part` says which of its characters are encoded where that is free.
+    pub(in crate::run) fn encoded(text: &str, kind: u8, part: u64) -> String {
+        let each = |encode: &dyn Fn(char) -> String| -> String {
+            let chosen = |(at, letter): (usize, char)| {
+                let plain = part >> (at % 64) & 1 == 0 && letter.is_ascii_alphanumeric();
+                if plain { letter.to_string() } else { encode(letter) }
+            };
+            text.chars().enumerate().map(chosen).collect()
+        };
+        let bytes = |letter: char, write: &dyn Fn(u8) -> String| -> String {
+            letter.encode_utf8(&mut [0; 4]).bytes().map(write).collect()
+        };
+        match kind % 10 {
+            0 => each(&|letter| bytes(letter, &|byte| format!("%{byte:02X}"))),
+            1 => each(&|letter| bytes(letter, &|byte| format!("%{byte:02x}"))),
+            2 => serde_json::to_string(text).unwrap(),
+            3 => each(&|letter| {
+                letter
+                    .encode_utf16(&mut [0; 2])
+                    .iter()
+                    .map(|unit| format!("\\u{unit:04x}"))
+                    .collect()
+            }),
+            4 => each(&|letter| format!("&#{};", letter as u32)),
+            5 => text.bytes().map(|byte| format!("{byte:02X}")).collect(),
+            6 => text.bytes().map(|byte| format!("{byte:02x}:")).collect(),
+            7 => STANDARD.encode(format!("{}{text}", "user:".get(..part as usize % 5).unwrap_or(""))),
+            8 => URL_SAFE_NO_PAD.encode(format!("{text}\n")),
+            _ => text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_is_found_under_any_mixture_of_encodings(
+            secret in "[a-z]{4,9}[0-9\"\\\\/&<>%=+é ]{4,9}[A-Z]",
+            kinds in prop::collection::vec((0_u8..10, any::<u64>()), 0..4),
+            before in "[a-z =]{0,5}", after in "[ ,;\"][a-z]{0,5}",
+        ) {
+            let written = kinds.iter().fold(secret.clone(), |text, (kind, part)| encoded(&text, *kind, *part));
+            let text = format!("{before} {written}{after}");
+            let mut search = |bytes: &[u8]| {
+                let at = memchr::memmem::find(bytes, secret.as_bytes());
+                at.map(|at| at..at + secret.len()).into_iter().collect()
+            };
+            let found = find(text.as_bytes(), &mut search);
+            prop_assert!(!found.is_empty(), "{}", text);
+            for range in found {
+                prop_assert!(before.len() <= range.start && range.end <= text.len() - after.len() + 1);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_decoded(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            find(&bytes, &mut |_| Vec::new());
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_decoded_in_pieces() {
+        let text = format!("{}{}", "x ".repeat(PIECE / 2 - 10), encoded("a&b&c&d&e&f", 0, u64::MAX));
+        let found = find(text.as_bytes(), &mut |bytes| {
+            memchr::memmem::find(bytes, b"a&b&c&d&e&f")
+                .map(|at| at..at + 11)
+                .into_iter()
+                .collect()
+        });
+        assert_eq!(found[0], text.len() - 33..text.len());
+    }
+}
