@@ -40,6 +40,7 @@ const TOGETHER: [&[&str]; 10] = [
         "load::stats",
         "load::stats::latencies",
         "load::stats::measurable",
+        "load::stats::slow_start",
         "load::stats::request",
         "load::stats::throughput",
     ],

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// The version in an image's tag: `0.24.0` of `vllm/vllm-openai:v0.24.0`.
@@ -25,7 +25,7 @@ pub(super) fn of_package(name: &str, program: &str, env: &BTreeMap<String, Strin
     };
     // A script begins with the interpreter that runs it.
     let mut first = String::new();
-    let _ = File::open(&program).ok()?.take(256).read_to_string(&mut first);
+    let _ = BufReader::new(File::open(&program).ok()?.take(256)).read_line(&mut first);
     let interpreter = first.strip_prefix("#!").and_then(|line| line.split_whitespace().next());
     let programs = [Some(program.as_path()), interpreter.map(Path::new)];
     let prefixes = programs
