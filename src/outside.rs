@@ -1,7 +1,7 @@
 //! The door for bytes that come from outside: archives, the output of commands, streams, files and headers.
 //!
-//! What is read is bounded, and what is kept is charged to one budget of the process before it is kept: many small
-//! holders are bounded together. Clippy's `disallowed-methods` names the ways around it.
+//! Every read is bounded. The bytes that streams and texts keep are charged to one budget of the process before they are
+//! kept: many small holders are bounded together. Clippy's `disallowed-methods` names the ways around it.
 
 use std::io::{self, BufRead, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};

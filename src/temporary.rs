@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -13,6 +14,12 @@ use crate::fault::{Fault, Result};
 use crate::task::lock;
 
 static LEFT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Whether a signal ends the process: nothing more is to be written.
+pub fn is_ending() -> bool {
+    ENDING.load(Ordering::Relaxed)
+}
 
 /// A path that is removed with everything below it.
 #[derive(Debug)]
@@ -59,7 +66,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // What cannot be removed now is tried again at the end.
+        // If it cannot be removed now, it is tried again at the end.
         if remove(&self.0).is_ok() {
             lock(&LEFT).remove(&self.0);
         }
@@ -78,8 +85,9 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes all that are left. Other threads may still write into them.
+/// Removes all that are left. Other threads may still write into them, until they see that the process ends.
 pub fn remove_all() {
+    ENDING.store(true, Ordering::Relaxed);
     let left: Vec<PathBuf> = lock(&LEFT).iter().cloned().collect();
     for path in left {
         for _ in 0..10 {

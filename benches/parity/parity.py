@@ -1,7 +1,7 @@
-"""Runs clients of other projects and `engine.load` against the same simulated engine, and prints docs/parity.md.
+"""Runs clients of other projects and `engine.load` against the same simulated engine, and prints the table of docs/parity.md.
 
     python3 -m venv /tmp/parity && /tmp/parity/bin/pip install aiperf guidellm
-    python3 benches/parity/parity.py target/release/profiler /tmp/parity/bin MODEL > docs/parity.md
+    python3 benches/parity/parity.py target/release/profiler /tmp/parity/bin MODEL
 
 MODEL is a folder with a tokenizer, for prompts of 256 tokens by these clients. GuideLLM brings torch: both together take 6.5 GB. Each client sends 64
 requests of 256 + 64 tokens, 8 at a time, one client after another. Their files are read by `profiler show`, and its figures are checked against each

@@ -1,5 +1,5 @@
-//! What this program needs of the machine for itself: open files, threads and address space. Checked before anything
-//! starts, so that a limit of ours is never taken for one of an engine.
+//! The limits of the machine that this program needs for itself: open files, threads and address space. Checked before
+//! anything starts, so that a limit of ours is never taken for one of an engine.
 
 use std::sync::mpsc::channel;
 use std::thread::Builder;
@@ -26,20 +26,28 @@ pub(super) fn check(measures: bool) -> Result<()> {
     let of = |needs: [u64; 2]| needs[usize::from(!measures)];
     let short = |what: &str, needed: String, option: &str| {
         Fault::missing(
-            format!("this program may have too few {what}: it needs {needed}"),
+            format!("the limits leave this program {what}: it needs {needed}"),
             format!("raise the limit: `ulimit {option}`"),
         )
     };
     let (_, files) = getrlimit(Resource::RLIMIT_NOFILE).map_err(Fault::internal)?;
     if files < of(FILES) {
-        return Err(short("open files", of(FILES).to_string(), &format!("-n {}", of(FILES))));
+        return Err(short(
+            "too few open files",
+            of(FILES).to_string(),
+            &format!("-n {}", of(FILES)),
+        ));
     }
     let space = of(SPACE) + if measures { script::STACK as u64 } else { 0 };
     for (resource, option) in [(Resource::RLIMIT_AS, "-v"), (Resource::RLIMIT_DATA, "-d")] {
         let (limit, _) = getrlimit(resource).map_err(Fault::internal)?;
         if limit != RLIM_INFINITY && limit < space {
             let most = space.div_ceil(1 << 10);
-            return Err(short("memory", Bytes(space).to_string(), &format!("{option} {most}")));
+            return Err(short(
+                "too little memory",
+                Bytes(space).to_string(),
+                &format!("{option} {most}"),
+            ));
         }
     }
     // Other processes of this user count too, so the limit alone says nothing.
@@ -60,7 +68,11 @@ pub(super) fn check(measures: bool) -> Result<()> {
     }
     if count < threads {
         let more = threads - count;
-        return Err(short("processes and threads", format!("{more} more"), "-u unlimited"));
+        return Err(short(
+            "too few processes and threads",
+            format!("{more} more"),
+            "-u unlimited",
+        ));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Files of runs: `profiler report` writes the page of one or several runs, and its charts as files; `profiler pack`
 //! packs a run into one file, to send.
 
-use std::fs::{self, create_dir_all};
+use std::fs::create_dir_all;
 use std::io::Write as _;
 use std::path::{Component, Path, PathBuf, absolute};
 use std::slice;
@@ -17,6 +17,7 @@ use crate::report::html::{self, Anchors};
 use crate::report::plot::{self, Plot};
 use crate::report::sections::{self, Document, PAGE, Together};
 use crate::run::{self, Folder, Manifest, SCHEMA, hide, is_pack};
+use crate::temporary::Temporary;
 
 /// PNG pixels per drawing unit.
 const PNG_SCALE: f32 = 2.0;
@@ -210,10 +211,10 @@ pub(super) fn pack(args: &PackArgs, program: &Program) -> Result<Status> {
         &path,
         "nothing was written; give another file: `profiler pack DIR FILE`",
     )?;
-    let packed = run::pack(&folder, &name, &without, &file).inspect_err(|_| {
-        // Half an archive is useless.
-        let _ = fs::remove_file(&path);
-    })?;
+    // Half an archive is useless.
+    let half = Temporary::of(path.clone());
+    let packed = run::pack(&folder, &name, &without, &file)?;
+    half.keep();
     let size = file.metadata().map_err(|error| Fault::io(&path, &error))?.len();
     program.terminal.print(&path.display().to_string())?;
     let logs = if args.logs {

@@ -146,7 +146,7 @@ pub struct Exclusion {
     pub value: Value,
     /// Setting that is too small.
     pub setting: String,
-    /// What it is below.
+    /// The setting, or `total`, that it must reach.
     pub than: String,
 }
 

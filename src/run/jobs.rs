@@ -146,6 +146,11 @@ impl Run {
             ..fault.while_doing(format!("what the host returned for job `{name}`"))
         })?;
         let folder = jobs.join(name);
+        // Without a manifest it is incomplete: a run that was there with one is worth more.
+        let is_run = |folder: &Path| folder.join("manifest.json").is_file();
+        if is_run(&folder) && !is_run(&new_at) {
+            return Ok(());
+        }
         std::fs::rename(&folder, &old_at).map_err(failed(&folder))?;
         if let Err(error) = std::fs::rename(&new_at, &folder) {
             std::fs::rename(&old_at, &folder).map_err(failed(&folder))?;

@@ -133,13 +133,14 @@ const FORMS: [(&str, &str, &str); 29] = [
 ];
 
 /// Weights & Biases has bare keys of 40 hexadecimal digits (docs.wandb.ai/support/find_api_key), like the ids of commits
-/// and files of Git. These follow such a word or sign.
+/// and files of Git. An id follows one of these words or signs.
 const BARE: &str = r"[0-9a-f]{40}";
-const ID_WORDS: [&str; 12] = [
-    "commit", "revision", "snapshot", "blob", "sha", "hash", "digest", "etag", "tree", "git", "ref", "@",
+const ID_WORDS: [&str; 16] = [
+    "commit", "revision", "rev", "resolve", "raw", "archive", "snapshot", "blob", "sha", "hash", "digest", "etag",
+    "tree", "git", "ref", "@",
 ];
 /// How far before the digits the word stands.
-const ID_REACH: usize = 48;
+const ID_REACH: usize = 96;
 
 static KEYS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let forms: Vec<&str> = FORMS.iter().map(|(_, form, _)| *form).collect();

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use super::disk::{Disk, NAME};
 use super::folder::Folder;
-use super::{hide, holds_secret};
+use super::hide_keys;
 use crate::fault::{Fault, Kind, Result};
 use crate::file;
 use crate::outside::Bounded;
-use crate::temporary::Temporary;
+use crate::temporary::{Temporary, is_ending};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -62,7 +62,7 @@ pub fn pack(folder: &Folder, name: &str, without: &[String], to: impl Write) -> 
             }
             let bytes = folder.read(&path)?.unwrap_or_default();
             let text = String::from_utf8_lossy(&bytes);
-            if holds_secret(&text) || hide(&text) != text {
+            if hide_keys(&text) != text {
                 return Err(Fault::not_allowed(
                     format!("`{path}` holds a secret, or what looks like the key of a service"),
                     format!("take it out, or leave the file out: --without {path}"),
@@ -147,6 +147,9 @@ pub(super) fn unpack(archive: impl Read, folder: &Folder, disk: &Disk) -> Result
     let (mut left_out, mut parts, mut long) = (LeftOut::default(), 0, None);
     #[expect(clippy::disallowed_methods, reason = "names are read here, as `raw` leaves them")]
     for entry in Archive::new(archive).entries().map_err(broken)?.raw(true) {
+        if is_ending() {
+            return Err(Fault::new(Kind::Interrupted, "interrupted"));
+        }
         let mut entry = entry.map_err(broken)?;
         let (kind, size) = (entry.header().entry_type(), entry.size());
         parts += 1;

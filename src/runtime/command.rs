@@ -43,7 +43,7 @@ pub struct CommandLine<'a> {
     pub env: BTreeMap<String, Option<String>>,
     /// The folder that it runs in; this program's own when absent.
     pub folder: Option<PathBuf>,
-    /// What the kernel lets each of its processes have.
+    /// Limits of the kernel on each of its processes.
     pub limits: Limits,
     /// Whether processes that it leaves when it exits go on, as those of a launcher of jobs.
     pub leaves: bool,
@@ -66,8 +66,8 @@ impl<'a> CommandLine<'a> {
     }
 }
 
-/// Runs a command. What it started ends with its time and with this program, and when it exits unless it `leaves` it. Does not check the
-/// permission; see `Permits::check_command`.
+/// Runs a command. Everything that it started ends when its time is over or this program ends, and also when it exits,
+/// unless it `leaves` processes. Does not check the permission; see `Permits::check_command`.
 ///
 /// # Errors
 ///
@@ -142,11 +142,14 @@ pub async fn run_command(line: CommandLine<'_>) -> Result<Captured> {
         Ok::<_, Fault>(exit)
     });
     match ended.await {
-        Ok(ended) => Ok(Captured {
-            code: ended?.code,
-            stderr: errors.stderr,
-            ..captured
-        }),
+        Ok(ended) => {
+            let exit = ended?;
+            Ok(Captured {
+                code: exit.code.filter(|_| exit.signal.is_none()),
+                stderr: errors.stderr,
+                ..captured
+            })
+        }
         Err(_) => {
             let message = format!("`{program}` did not end within {} s", line.time.as_secs_f64());
             Err(Fault::new(Kind::Timeout, message).hint("give it more time with the option `timeout`"))

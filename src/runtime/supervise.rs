@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::prctl;
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{dup2_stderr, dup2_stdout};
@@ -88,8 +88,10 @@ fn supervise_command(
         (Resource::RLIMIT_FSIZE, work.limits.file),
     ] {
         // The command inherits the limits of this process.
-        most.map_or(Ok(()), |most| setrlimit(resource, most, most))
-            .map_err(failed)?;
+        if let Some(most) = most {
+            let (_, hard) = getrlimit(resource).map_err(failed)?;
+            setrlimit(resource, most.min(hard), most.min(hard)).map_err(failed)?;
+        }
     }
     let log = kernel_log();
     let child = match command.spawn() {

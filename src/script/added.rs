@@ -131,10 +131,10 @@ impl Lock {
             .map_err(io(&guard))?;
         let mut lock = Self::read()?;
         // A name that begins with a dot is none of a script.
-        let (made, old) = (
-            Temporary::folder_in(&scripts, ".new-")?,
-            Temporary::folder_in(&scripts, ".old-")?,
-        );
+        let made = Temporary::folder_in(&scripts, ".new-")?;
+        // A signal between the two renames must not remove the only copy.
+        let old = tempfile::Builder::new().prefix(".old-").tempdir_in(&scripts);
+        let old = old.map_err(io(&scripts))?;
         let (made_at, old_at) = (made.path().join("it"), old.path().join("it"));
         match new {
             Some(fetched) => {
@@ -157,10 +157,11 @@ impl Lock {
                 file.write_all(format!("{HEAD}{text}").as_bytes())
             })
         });
-        if written.is_err() && had {
-            // The new one must make room for the old one.
+        if written.is_err() {
             let _ = fs::rename(&folder, &made_at);
-            fs::rename(&old_at, &folder).map_err(io(&folder))?;
+            if had {
+                fs::rename(&old_at, &folder).map_err(io(&folder))?;
+            }
         }
         drop(guard);
         written
@@ -488,7 +489,7 @@ fn collect(folder: &Path, prefix: &str, files: &mut Files) -> Result<()> {
 }
 
 fn too_much(place: &str) -> Fault {
-    Fault::usage(format!("{place} has more than an addition may have"))
+    Fault::usage(format!("{place} has more than can be added"))
         .hint("add the folder of the script, not the one above it: git+ADDRESS[@REVISION][#PATH]")
 }
 
@@ -676,6 +677,9 @@ fn run_git(tasks: &Tasks, folder: &Path, args: &[&str], input: &str, most: u64) 
         "core.bigFileThreshold=1m",
         "-c",
         "gc.auto=0",
+        // One pack, whose size is limited, and no loose files.
+        "-c",
+        "fetch.unpackLimit=1",
     ];
     let words = ["git"].into_iter().chain(settings).chain(args.iter().copied());
     let words: Vec<String> = words.map(str::to_owned).collect();

@@ -335,7 +335,15 @@ fn is_value(text: &str, end: Position) -> bool {
         .map_or(0, |line| byte_at(text, line, end.position().unwrap_or(1)));
     let before = text.get(..at).map_or("", str::trim_end);
     // The position is that of the bracket, or after it.
-    !before.strip_suffix('}').unwrap_or(before).trim_end().ends_with(';')
+    let mut before = before.strip_suffix('}').unwrap_or(before).trim_end();
+    while !before.ends_with(';') {
+        let line = before.rfind('\n').map_or(0, |end| end + 1);
+        let Some(comment) = before[line..].rfind("//") else {
+            return true;
+        };
+        before = before[..line + comment].trim_end();
+    }
+    false
 }
 
 /// Calls that match no function, and parameters that are read but not declared. `modules` contains the imports by

@@ -103,7 +103,7 @@ pub struct Forecast {
     pub per_ttft: Counts,
 }
 
-/// What a request has seen: the counts at its arrival and at its first token.
+/// The counts that a request saw: at its arrival and at its first token.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     output: u64,

@@ -48,7 +48,7 @@ pub(crate) struct StepResult {
     pub(crate) seconds: f64,
     /// By request id, in scheduling order.
     pub(crate) events: Vec<(u64, SequenceEvent)>,
-    /// What it computed.
+    /// Its work.
     pub(crate) work: StepWork,
 }
 

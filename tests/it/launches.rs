@@ -73,8 +73,15 @@ fn an_engine_that_can_is_left_to_fit_the_length() {
     assert_eq!(vllm(json!({ "version": "0.13.0" })), exact);
     assert_eq!(vllm(json!({ "version": null })), exact, "not known");
     assert_eq!(vllm(json!({ "version": "0.24.0", "fit_length": false })), exact);
-    assert_eq!(lengths("tgi", &json!({ "fit_length": true })), [""; 0]);
-    assert_eq!(lengths("tgi", &json!({})).len(), 3);
+    let tgi = |given: Value| lengths("tgi", &given).len();
+    assert_eq!(tgi(json!({ "runtime": "docker", "fit_length": true })), 0);
+    for not_known in [
+        json!({ "fit_length": true }),
+        json!({ "runtime": "docker", "image": "mine", "fit_length": true }),
+    ] {
+        assert_eq!(tgi(not_known), 3);
+    }
+    assert_eq!(tgi(json!({ "runtime": "docker" })), 3);
     // They shorten what they serve, and start.
     for engine in ["sglang", "tensorrt_llm"] {
         assert_eq!(

@@ -115,9 +115,10 @@ impl VllmBench {
             stats,
             ..LoadAnswer::default()
         };
+        let is_ours = |name: &str| ["first_visible", "token_itl"].iter().any(|ours| name.contains(ours));
         for metric in LoadMetric::all()
             .iter()
-            .filter(|metric| metric.unit == Unit::Milliseconds && !metric.name.contains("first_visible"))
+            .filter(|metric| metric.unit == Unit::Milliseconds && !is_ours(&metric.name))
         {
             document[metric.name.replace("p99_9", "p99.9")] = json!(metric.value(&load));
         }

@@ -221,7 +221,7 @@ impl LoadStats {
         warnings.extend(stats.tokens.warnings(&completed));
         warnings.extend(request::warnings(&completed, settings));
         warnings.extend(stats.rejections(&issued, settings.target));
-        if matches!(settings.target, TargetConcurrency::Closed { .. }) {
+        if !settings.timeless && matches!(settings.target, TargetConcurrency::Closed { .. }) {
             warnings.extend(slow_start::warning(&timed, wave));
         }
         stats.warnings = warnings;

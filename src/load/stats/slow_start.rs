@@ -12,7 +12,7 @@ const CODE: &str = "slow_start";
 const MIN_BLOCK: usize = 4;
 /// Blocks after the first, at least.
 const MIN_LATER: usize = 3;
-/// A later block is never slower by this factor than the slowest of the others, unless something changed.
+/// The first block is slow if it takes more than this many times as long as the slowest later one.
 const SLOWER: f64 = 1.2;
 
 /// A warning if the median E2E latency of the first block is above that of every later block. `completed` is in sending
