@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Profiler, wait_for_text};
+use super::{Profiler, eventually};
 
 /// Kills a run with `--out killed` once its journal has `after` points, resumes it, and returns its result.
 #[track_caller]
@@ -16,7 +16,16 @@ pub fn killed_and_resumed(run: Profiler, after: usize) -> Value {
 pub fn killed_and_resumed_at(run: Profiler, text: &str, times: usize) -> (Value, String) {
     let (mut child, folder) = run.spawn();
     let journal = folder.path().join("killed/journal.jsonl");
-    wait_for_text(&journal, text, times);
+    // A line that is being written when the run is killed is lost.
+    eventually(
+        &format!("{times} × {text} in whole lines of {}", journal.display()),
+        || {
+            std::fs::read_to_string(&journal).is_ok_and(|written| {
+                let whole = written.rfind('\n').map_or("", |end| &written[..end]);
+                whole.matches(text).count() >= times
+            })
+        },
+    );
     child.kill().unwrap();
     child.wait().unwrap();
     let resumed = Profiler::new()
