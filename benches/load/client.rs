@@ -114,7 +114,8 @@ pub fn run(url: &str, load: Load) {
                 completed,
                 nanos(record.sent),
                 record.first_token.map(nanos),
-                record.itl_ms
+                record.itl_ms,
+                record.tpot_ms(load.tokens)
             ])
         })
         .collect();

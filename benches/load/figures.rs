@@ -30,6 +30,42 @@ pub struct Row {
 }
 
 impl Row {
+    pub const HEAD_OF_BUNDLES: &'static str = "\
+| streams × gap | tokens in an event | TPOT, ms | error mean, % | p99, % | lost | note |
+|---|---|---|---|---|---|---|";
+
+    /// TPOT of each request against the server's timestamps, where each event carries `bundle` of `tokens` tokens.
+    pub fn bundled(&self, streams: u64, tokens: u64, bundle: u64) -> String {
+        let truth: HashMap<u64, f64> = self
+            .streams()
+            .filter_map(|stream| {
+                let stamps = stream[2].as_array()?;
+                let span = stamps.last()?.as_i64()? - stamps.first()?.as_i64()?;
+                let tpot = span as f64 / 1e6 / (tokens - bundle) as f64;
+                Some((stream[0].as_str()?.parse().ok()?, tpot))
+            })
+            .collect();
+        let records = self.said["records"].as_array().unwrap().iter();
+        let pairs: Vec<(f64, f64)> = records
+            .filter_map(|record| Some((record[5].as_f64()?, *truth.get(&record[0].as_u64()?)?)))
+            .collect();
+        let mean = pairs.iter().map(|(told, _)| told).sum::<f64>() / pairs.len() as f64;
+        let errors = sorted(
+            pairs
+                .iter()
+                .map(|(told, truth)| 100.0 * (told / truth - 1.0).abs())
+                .collect(),
+        );
+        format!(
+            "| {streams} × {} ms | {bundle} | {mean:.3} | {:.3} | {:.3} | {} | {} |",
+            self.gap,
+            errors.iter().sum::<f64>() / errors.len() as f64,
+            at(&errors, 99.0).unwrap_or(f64::NAN),
+            truth.len() - pairs.len(),
+            self.notes().join(", ")
+        )
+    }
+
     /// The header of a closed-loop table.
     pub fn head() -> String {
         format!("| streams × gap | client | {COLUMNS}")

@@ -1,9 +1,9 @@
 //! Measures the accuracy and the cost of the load client against a server that timestamps every write. Each has a core
 //! of its own.
 //!
-//! `cargo bench --bench load` prints three Markdown tables, which the README quotes: the exact errors of this client,
-//! token by token; the errors that can be computed for any client, rank by rank; and how late requests are sent in an
-//! open loop. `cargo bench --bench load -- --peers FOLDER` also measures the other clients that `FOLDER/bin` has, on
+//! `cargo bench --bench load` prints four Markdown tables, which the README quotes: the exact errors of this client,
+//! token by token; the errors that can be computed for any client, rank by rank; its TPOT where events carry several
+//! tokens; and how late requests are sent in an open loop. `cargo bench --bench load -- --peers FOLDER` also measures the other clients that `FOLDER/bin` has, on
 //! the same server in the same run; see `peers.rs`. `--streams 64,512` and `--rates 200` choose rows. It asserts
 //! nothing, because the figures depend on the machine.
 #![allow(
@@ -43,6 +43,9 @@ const SERVER: usize = 1;
 const TOKENS: u64 = 100;
 const WAVES: u64 = 10;
 
+/// Streams of the rows with several tokens in an event, whose numbers divide `TOKENS`.
+const BUNDLED: u64 = 64;
+
 /// Time between two tokens, in milliseconds. Doubled from `MANY` streams on, where the server could not keep up.
 const GAP: u64 = 10;
 const MANY: u64 = 2000;
@@ -57,9 +60,9 @@ fn main() {
         .collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        ["mock", gap] => {
+        ["mock", gap, bundle] => {
             pin(SERVER);
-            mock::serve(Duration::from_millis(gap.parse().unwrap()));
+            mock::serve(Duration::from_millis(gap.parse().unwrap()), bundle.parse().unwrap());
         }
         ["client", url, streams] => {
             pin(CLIENT);
@@ -94,24 +97,30 @@ fn table(words: &[&str]) {
     let mut by_ranks = vec![Row::head()];
     for streams in numbers("--streams", "1,64,256,512,1000,2000") {
         let gap = if streams >= MANY { 2 * GAP } else { GAP };
-        let row = measure(gap, |url| told(&["client", url, &streams.to_string()]));
+        let row = measure(gap, 1, |url| told(&["client", url, &streams.to_string()]));
         tell(&mut exact, row.exact(streams));
         tell(&mut by_ranks, row.by_ranks("profiler", streams));
         let Some(folder) = value("--peers") else { continue };
         for peer in peers::ALL.into_iter().filter(|peer| !peers::absent(folder, peer)) {
-            let row = measure(gap, |url| peers::run(folder, peer, url, streams));
+            let row = measure(gap, 1, |url| peers::run(folder, peer, url, streams));
             tell(&mut by_ranks, row.by_ranks(peer, streams));
         }
     }
+    let mut bundled = vec![Row::HEAD_OF_BUNDLES.to_owned()];
+    for bundle in numbers("--bundles", "2,5,20") {
+        let row = measure(GAP, bundle, |url| told(&["client", url, &BUNDLED.to_string()]));
+        tell(&mut bundled, row.bundled(BUNDLED, TOKENS, bundle));
+    }
     let mut open = vec![Row::HEAD_OF_ARRIVALS.to_owned()];
     for rate in numbers("--rates", "200,2000") {
-        let row = measure(GAP, |url| told(&["arrivals", url, &rate.to_string()]));
+        let row = measure(GAP, 1, |url| told(&["arrivals", url, &rate.to_string()]));
         tell(&mut open, row.arrivals(rate));
     }
     println!("Over {network}.");
     let tables = [
         ("Each first token against the server's stamp of the same token", exact),
         ("Every client by the same rule, rank by rank", by_ranks),
+        ("TPOT of events with several tokens", bundled),
         ("Sending in an open loop", open),
     ];
     for (title, rows) in tables.into_iter().filter(|(_, rows)| rows.len() > 1) {
@@ -133,20 +142,23 @@ fn told(arguments: &[&str]) -> Value {
 }
 
 /// Measures one client. If the server was late, the row measures the server and the machine, so it is repeated.
-fn measure(gap: u64, client: impl Fn(&str) -> Value) -> Row {
-    let mut row = attempt(gap, &client);
+fn measure(gap: u64, bundle: u64, client: impl Fn(&str) -> Value) -> Row {
+    let mut row = attempt(gap, bundle, &client);
     for _ in 1..ATTEMPTS {
         if row.server_in_time() {
             break;
         }
-        row = attempt(gap, &client);
+        row = attempt(gap, bundle, &client);
     }
     row
 }
 
 /// Runs one client against a fresh server. Returns the client's output and the server's timestamps.
-fn attempt(gap: u64, client: impl Fn(&str) -> Value) -> Row {
-    let mut mock = own(&["mock", &gap.to_string()]).stdout(Stdio::piped()).spawn().unwrap();
+fn attempt(gap: u64, bundle: u64, client: impl Fn(&str) -> Value) -> Row {
+    let mut mock = own(&["mock", &gap.to_string(), &bundle.to_string()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut url = String::new();
     BufReader::new(mock.stdout.take().unwrap()).read_line(&mut url).unwrap();
     let url = url.trim();

@@ -22,11 +22,15 @@ use crate::clock::monotonic;
 /// Time from a request to its first token.
 pub const FIRST: Duration = Duration::from_millis(50);
 
+const HEAD: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
+
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
-/// Serves until the process is killed. Prints its address.
-pub fn serve(gap: Duration) {
+/// Serves until the process is killed. Prints its address. With a `bundle` above 1, each event carries so many tokens and
+/// counts those so far.
+pub fn serve(gap: Duration, bundle: u64) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     // The standard library sets a backlog of 128 connections, too few for clients that open all of theirs at once.
     nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(4096).unwrap()).unwrap();
@@ -48,6 +52,7 @@ pub fn serve(gap: Duration) {
         firsts: VecDeque::new(),
         others: VecDeque::new(),
         gap,
+        bundle,
         log: Vec::new(),
         shapes: [Shape::new(false), Shape::new(true)],
     };
@@ -84,9 +89,7 @@ struct Shape {
 
 impl Shape {
     fn new(chat: bool) -> Self {
-        let head =
-            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
-        let mut first = head.as_bytes().to_vec();
+        let mut first = HEAD.as_bytes().to_vec();
         if chat {
             first.extend(chunk(&event(chat, json!({ "role": "assistant", "content": "" }), None)));
         }
@@ -122,6 +125,7 @@ struct Stream {
     chat: bool,
     usage: Option<u64>,
     tokens: u64,
+    /// Events so far.
     written: u64,
     due: Duration,
     read: Duration,
@@ -142,6 +146,7 @@ struct Mock {
     firsts: VecDeque<(Duration, u64)>,
     others: VecDeque<(Duration, u64)>,
     gap: Duration,
+    bundle: u64,
     log: Vec<Stream>,
     shapes: [Shape; 2],
 }
@@ -195,9 +200,12 @@ impl Mock {
         let Some(stream) = &mut line.stream else { return };
         let shape = &self.shapes[usize::from(stream.chat)];
         stream.written += 1;
-        let end = stream.written == stream.tokens;
+        let end = stream.written * self.bundle == stream.tokens;
         let last;
-        let bytes = if end {
+        let bytes = if self.bundle > 1 {
+            last = Self::bundled(stream, self.bundle, end);
+            &last
+        } else if end {
             last = Self::last(shape, stream);
             &last
         } else if stream.written == 1 {
@@ -218,6 +226,26 @@ impl Mock {
             stream.due = next;
             self.others.push_back((next, number));
         }
+    }
+
+    /// The next event of several tokens, with their count so far, and the end after the last one.
+    fn bundled(stream: &Stream, bundle: u64, end: bool) -> Vec<u8> {
+        let mut bytes = if stream.written == 1 {
+            HEAD.as_bytes().to_vec()
+        } else {
+            Vec::new()
+        };
+        let count = stream.written * bundle;
+        let usage = json!({ "prompt_tokens": 1, "completion_tokens": count, "total_tokens": count + 1 });
+        let text = " tok".repeat(usize::try_from(bundle).unwrap());
+        let choice = json!({ "index": 0, "delta": { "content": text }, "finish_reason": end.then_some("length") });
+        let body = json!({ "object": "chat.completion.chunk", "model": "mock", "choices": [choice], "usage": usage });
+        bytes.extend(chunk(&format!("data: {body}\n\n")));
+        if end {
+            bytes.extend(chunk("data: [DONE]\n\n"));
+            bytes.extend(b"0\r\n\r\n");
+        }
+        bytes
     }
 
     fn last(shape: &Shape, stream: &Stream) -> Vec<u8> {
