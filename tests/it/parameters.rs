@@ -92,7 +92,7 @@ fn each_declared_parameter_has_a_row() {
 type Unchanged = (String, Vec<String>, String);
 
 #[test]
-#[ignore = "ten minutes of CPU: `.ci/long` runs it"]
+#[ignore = "two minutes: `.ci/long` runs it"]
 fn each_parameter_changes_what_is_done_or_is_refused() {
     let table = Table::read();
     let wanted = std::env::var("PROFILER_TEST_ROWS").unwrap_or_default();
