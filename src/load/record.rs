@@ -226,6 +226,10 @@ impl RequestRecord {
             let one_each = least == most && most == self.itl_ms.len() as u64;
             return one_each.then_some(Cow::Borrowed(self.itl_ms.as_slice()));
         }
+        // No more than was asked for, however many a server states.
+        if self.tokens_seen.is_none_or(|seen| seen > self.output) {
+            return None;
+        }
         let mut gaps = Vec::new();
         let mut waited = 0.0;
         for (gap, tokens) in self.itl_ms.iter().zip(&self.later_tokens) {

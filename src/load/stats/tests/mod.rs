@@ -257,12 +257,16 @@ fn itl_is_by_event_and_by_token() {
     (record.events, record.itl_ms) = (4, vec![30.0, 2.0, 10.0]);
     (record.tokens_seen, record.first_tokens, record.later_tokens) = (Some(6), Some(2), vec![3, 0, 1]);
     (record.output, record.counts.output) = (6, Some(6));
-    let stats = LoadStats::from_records(&[record], &settings(CLOSED));
+    let stats = LoadStats::from_records(std::slice::from_ref(&record), &settings(CLOSED));
     let latencies = stats.latencies;
     assert_eq!((latencies.itl_ms.n, latencies.token_itl_ms.n), (3, 4));
     close(latencies.itl_ms.mean, 14.0);
     close(latencies.token_itl_ms.mean, 10.5);
     close(latencies.token_itl_ms.p99, 12.0);
+    let most = u64::from(u32::MAX);
+    let mut boasting = record.clone();
+    (boasting.tokens_seen, boasting.later_tokens) = (Some(3 * most), vec![u32::MAX; 3]);
+    assert_eq!(boasting.token_gaps_ms(3 * most), None);
 }
 
 #[test]
