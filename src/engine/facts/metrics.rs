@@ -81,11 +81,8 @@ fn of_samples(page: &str, rules: &MetricRules) -> EngineMetrics {
     };
     let most = |part: &str| values(part).into_iter().reduce(f64::max);
     let mut metrics = state(rules, |names| first(names, sum), |names| first(names, most));
-    let running = rules.running.iter().map(|name| values(name));
-    let each = running
-        .into_iter()
-        .find(|values| !values.is_empty())
-        .unwrap_or_default();
+    let mut running = rules.running.iter().map(|name| values(name));
+    let each = running.find(|values| !values.is_empty()).unwrap_or_default();
     if each.len() > 1 {
         metrics.running_each = each
             .into_iter()

@@ -233,8 +233,8 @@ fn increase(samples: &[MetricsSample], count: fn(&EngineMetrics) -> Option<u64>,
 
 /// The mean running requests of each worker; empty if they are equal, within what an even router gives.
 fn uneven_workers(samples: &[MetricsSample], from: f64, to: f64) -> Vec<f64> {
-    let metrics = || samples.iter().filter_map(|sample| sample.metrics.as_ref());
-    let workers = metrics().map(|metrics| metrics.running_each.len()).max().unwrap_or(0);
+    let metrics = samples.iter().filter_map(|sample| sample.metrics.as_ref());
+    let workers = metrics.map(|metrics| metrics.running_each.len()).max().unwrap_or(0);
     let mean = |worker: usize| {
         let running = |metrics: &EngineMetrics| metrics.running_each.get(worker).map(|running| *running as f64);
         let samples = samples
