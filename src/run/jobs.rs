@@ -139,7 +139,7 @@ impl Run {
             }
             Ok(left_out)
         };
-        // Whatever is wrong with the archive is the host's: nothing of it stays, and what was there before does.
+        // Errors of the archive are the host's: nothing of it stays, and the earlier run does.
         let left_out = unpacked().map_err(|fault: Fault| Fault {
             kind: Kind::Io,
             hint: None,
