@@ -81,6 +81,7 @@ mod ranges;
 mod readme;
 mod real_runs;
 mod repl;
+mod replicas;
 mod report;
 mod resume;
 mod run;

@@ -190,7 +190,9 @@ fn register_running(engine: &Engine, live: &mut Live, mut ready: Ready, limits: 
         info.kv_tokens = (!pools.is_empty()).then(|| pools.iter().sum());
         info.reported.kv_tokens = info.kv_tokens;
         if pools.len() > 1 {
-            info.reported.fitted = info.reported.fitted.or(pools.iter().min().copied());
+            let smallest = pools.iter().min().copied();
+            info.reported.fitted = info.reported.fitted.or(smallest);
+            info.reported.smallest = smallest.filter(|smallest| pools.iter().any(|pool| pool != smallest));
         }
     }
     facts.extend(gauges);

@@ -59,6 +59,7 @@ pub(crate) fn read_info(engine: &Engine, ready: &mut Ready) -> Result<(Info, Vec
         max_input: count("max_input"),
         fitted: count("fitted"),
         sequences: count("state_slots"),
+        smallest: None,
     };
     let info = Info {
         version,

@@ -23,6 +23,8 @@ pub(crate) struct EngineBounds {
     pub(crate) fitted: Option<u64>,
     /// The sequences for whose recurrent state there is room.
     pub(crate) sequences: Option<u64>,
+    /// KV cache size of the smallest of several engines behind one address, if they differ.
+    pub(crate) smallest: Option<u64>,
 }
 
 /// A bound that a request exceeds.

@@ -18,7 +18,20 @@ use crate::runtime::{EndedBy, Exit};
 pub(crate) fn judge(rules: &[FailureRule], seen: &Observation<'_>) -> Judgement {
     check_failure(rules, seen)
         .or_else(|| seen.answers.iter().find_map(|answer| check_counts(answer, seen)))
+        .or_else(|| too_long_for_one(seen))
         .unwrap_or_else(|| judge_residency(seen))
+}
+
+/// A request that was served only because a router sent it to one of the larger engines.
+fn too_long_for_one(seen: &Observation<'_>) -> Option<Judgement> {
+    let smallest = seen
+        .reported
+        .smallest
+        .filter(|smallest| *smallest < seen.requested.total)?;
+    let message = format!(
+        "it was served, but by luck: the smallest of the engines behind this address has a KV cache of {smallest} tokens"
+    );
+    Some(Judgement::new(Verdict::Refused, Cause::KvCache, message))
 }
 
 /// Checks whether the engine died or a request failed.
