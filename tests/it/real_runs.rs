@@ -232,6 +232,54 @@ fn an_independent_client_agrees_near_the_limit_of_a_hybrid_model() {
     }
 }
 
+/// Attention and Mamba-2 in every layer, in Docker: blocks of 1,568 tokens and one block of state for each sequence, from
+/// one pool of 294. An independent client asked twelve points next to that limit of the same engine.
+#[test]
+fn the_law_of_a_hybrid_model_in_docker_is_found_and_an_independent_client_agrees() {
+    let search = &result("docker-falcon-h1")["search"];
+    assert_eq!(
+        search["verified"]["formula"], "concurrency × (⌈(input + output) / 1,568⌉ + 1) ≤ 294",
+        "{search}"
+    );
+    assert_eq!(search["probes"], 13, "{search}");
+    let fits = |point: &Value| {
+        let side = |name: &str| point[name].as_u64().unwrap();
+        // The last token is generated but not cached.
+        let blocks = (side("input") + side("output") - 1).div_ceil(1_568) + 1;
+        side("concurrency") * blocks <= 294
+    };
+    for answer in answers("docker-falcon-h1") {
+        assert_eq!(answer["verdict"] == "ok", fits(&answer["point"]), "{answer}");
+    }
+    let checked = std::fs::read(folder("docker-falcon-h1").join("check.json")).unwrap();
+    let checked: Vec<Value> = serde_json::from_slice(&checked).unwrap();
+    assert_eq!(checked.len(), 12);
+    for row in checked {
+        assert_eq!(row["fits"], fits(&row["point"]), "{row}");
+    }
+}
+
+/// vLLM chooses the longest context that fits: no start is lost to one that cannot.
+#[test]
+fn the_longest_context_in_docker_takes_one_start() {
+    shown("docker-8b-one-start")
+        .stdout("input + output ≤ 108,672 tokens (KV cache), confirmed to ±32")
+        .stdout("1 engine start");
+}
+
+#[test]
+fn the_memory_of_an_engine_is_the_same_in_docker_and_as_a_process() {
+    let [docker, process] = ["docker-8b-memory", "process-8b-memory"].map(|name| parts(&result(name)["all"]));
+    assert!(docker.keys().eq(process.keys()) && docker.len() >= 5, "{docker:?}");
+    for (component, gib) in &docker {
+        let other = process[component];
+        assert!(
+            (gib - other).abs() <= 0.01 * other.max(1.0),
+            "{component}: {gib} and {other}"
+        );
+    }
+}
+
 /// `search.parallel=2`: two engines, each on its own GPU.
 #[test]
 fn two_engines_find_the_frontier_of_one() {
