@@ -8,7 +8,7 @@ use serde_json::json;
 use super::program::{Program, Status};
 use crate::compare::{self, Case, ComparisonInput, Unit};
 use crate::fault::{Fault, Kind, Result};
-use crate::memory::compare::{EstimateComparison, ExternalEstimate, model_facts, our_estimate};
+use crate::memory::compare::{EstimateComparison, ExternalEstimate, ModelFacts, model_facts, our_estimate};
 use crate::report::{self, Block, Comparison, Finding, MetricVerdict, Page, Rule, Thresholds, Weight};
 use crate::run::SCHEMA;
 
@@ -197,6 +197,30 @@ struct MemoryCase<'a> {
     with: ExternalEstimate,
     #[serde(flatten)]
     comparison: EstimateComparison,
+    /// Of both sides.
+    #[serde(skip)]
+    facts: ModelFacts,
+}
+
+/// The class of a model's size, in billions of parameters.
+fn size(facts: &ModelFacts) -> String {
+    let Some(billions) = facts.parameters.map(|parameters| parameters / 1e9) else {
+        return "of unknown size".to_owned();
+    };
+    let classes = [
+        (10.0, "below 10 B"),
+        (20.0, "10 to 20 B"),
+        (40.0, "20 to 40 B"),
+        (80.0, "40 to 80 B"),
+    ];
+    let class = classes.iter().find(|(below, _)| billions < *below);
+    class.map_or("80 B and more", |(_, name)| name).to_owned()
+}
+
+fn gpus(facts: &ModelFacts) -> String {
+    facts
+        .tensor_parallel
+        .map_or_else(|| "unknown".to_owned(), |gpus| gpus.to_string())
 }
 
 impl MemoryCase<'_> {
@@ -227,6 +251,7 @@ fn compare_memory<'a>(inputs: &'a [ComparisonInput], with: &With) -> Result<Vec<
                 input: &input.title,
                 case: &case.name,
                 comparison: EstimateComparison::new(measured, &case.facts, &claim),
+                facts: case.facts.or(&claim.facts),
                 with: claim,
             });
         }
@@ -250,7 +275,26 @@ fn memory_blocks(inputs: &[ComparisonInput], estimates: &[MemoryCase], findings:
     blocks.extend(cases.filter_map(|case| report::implausible(case, &case.name)));
     let named = |one: &MemoryCase| format!("{} of {}", one.case, one.input);
     let all: Vec<_> = estimates.iter().map(|one| (named(one), &one.comparison)).collect();
-    blocks.extend(report::estimate_errors(&all));
+    blocks.extend(report::estimate_errors(
+        &all,
+        "component",
+        "how far the estimate is from",
+        |term, _| term.name().to_owned(),
+    ));
+    // The total error by the size of the model and by the number of GPUs, where there are several.
+    type Group = fn(&ModelFacts) -> String;
+    let groups: [(&str, Group); 2] = [("model", size), ("GPUs", gpus)];
+    for (title, group) in groups {
+        let of = |index: usize| group(&estimates[index].facts);
+        if (1..estimates.len()).any(|index| of(index) != of(0)) {
+            blocks.extend(report::estimate_errors(
+                &all,
+                title,
+                "errors of all components in",
+                |_, index| of(index),
+            ));
+        }
+    }
     for (name, one) in all.iter().zip(estimates) {
         blocks.extend(report::memory_comparison(&name.0, &one.with, &one.comparison));
     }
@@ -311,10 +355,14 @@ impl<'a> With<'a> {
     fn claim(&self, input: &ComparisonInput, case: &Case) -> Result<Option<ExternalEstimate>> {
         let claimed = match &self.what {
             Reference::Estimate => {
-                let model = self.model.or(input.model.as_deref()).ok_or_else(|| {
-                    Fault::usage(format!("`{}` does not name its model", input.title))
-                        .hint("name it with --model: a folder, or a model of the hub")
-                })?;
+                let model = self
+                    .model
+                    .or(case.model.as_deref())
+                    .or(input.model.as_deref())
+                    .ok_or_else(|| {
+                        Fault::usage(format!("`{}` does not name its model", input.title))
+                            .hint("name it with --model: a folder, or a model of the hub")
+                    })?;
                 let named = |fault| if self.model.is_some() { fault } else { elsewhere(fault) };
                 let known = self.program.read_model(model).map_err(named)?;
                 let claim = our_estimate(model, &known, &case.facts, case.breakdown.as_ref());

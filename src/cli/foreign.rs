@@ -94,6 +94,27 @@ const FOREIGN: &[(&str, &str)] = &[
     ("show-output debug", "--verbose"),
     ("config config-file params-file", "--params"),
     ("max-probes", "search.max_probes"),
+    ("min-input-length max-input-length", "input"),
+    ("min-output-length max-output-length", "output"),
+    ("grid-size", "search.grid_size"),
+    ("refinement-rounds", "search.refinement_rounds"),
+    ("retries-per-point", "search.retries"),
+    ("output-tolerance-pct", "output_tolerance"),
+    ("k-neighbors", "search.k_neighbors"),
+    ("m-random", "search.m_random"),
+    ("distance-scale", "search.distance_scale"),
+    ("consistency-radius", "search.consistency_radius"),
+    ("redundancy-weight", "search.redundancy_weight"),
+    ("max-pair-distance", "search.max_pair_distance"),
+    ("min-refinement-dist", "search.min_refinement_dist"),
+    ("resume-from-file", "resume_from"),
+    ("hf-token", "env HF_TOKEN"),
+    ("hf-cache-dir hf-home", "env HF_HOME"),
+    (
+        "model-params num-layers num-heads num-kv-heads hidden-size head-dim preset",
+        "num_layers model_params",
+    ),
+    ("container-name", "container"),
     ("coverage", "search.coverage"),
 ];
 
@@ -102,10 +123,16 @@ const FOREIGN: &[(&str, &str)] = &[
 pub(super) fn hint(name: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     let row = FOREIGN
         .iter()
-        .find(|(foreign, _)| foreign.split(' ').any(|one| one == name));
+        .find(|(foreign, _)| foreign.split(' ').any(|one| one == name.replace('_', "-")));
+    if let Some(variable) = row?.1.strip_prefix("env ") {
+        return Some(format!("here it is the environment variable `{variable}`"));
+    }
     let own = row?.1.split(' ');
     let flag = |own: &str| format!("--{}", flag_name(own.trim_start_matches("--")));
-    if let Some(own) = own.clone().find(|own| own.starts_with("--") || has(own)) {
+    if let Some(own) = own
+        .clone()
+        .find(|own| own.starts_with("--") || has(own) || own.split_once('.').is_some_and(|(map, _)| has(map)))
+    {
         return Some(format!("here it is `{}`", flag(own)));
     }
     let first = own.clone().next()?;
@@ -117,6 +144,7 @@ pub(super) fn hint(name: &str, has: impl Fn(&str) -> bool) -> Option<String> {
 }
 
 fn declares(script: &str, name: &str) -> bool {
+    let name = name.split('.').next().unwrap_or(name);
     let path = Path::new(script);
     let declared = Main::open(path).ok().and_then(|main| flags::declared(path, &main).ok());
     declared.is_some_and(|declared| settable(&declared).iter().any(|one| one.name == name))

@@ -16,7 +16,7 @@ use crate::report::Section;
 use crate::report::html::{self, Anchors};
 use crate::report::plot::{self, Plot};
 use crate::report::sections::{self, Document, PAGE, Together};
-use crate::run::{self, Folder, Manifest, SCHEMA, hide, is_pack};
+use crate::run::{self, Folder, Manifest, SCHEMA, hide};
 use crate::temporary::Temporary;
 
 /// PNG pixels per drawing unit.
@@ -45,12 +45,12 @@ pub(super) struct Args {
 
 /// Writes the files and prints their paths.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    let foreign = |path: &&PathBuf| path.is_file() && !is_pack(path);
+    let foreign = |path: &&PathBuf| import::is_foreign(path);
     let (documents, together) = match (args.folders.as_slice(), args.folders.iter().find(foreign)) {
         ([_], Some(file)) => (vec![sections::imported(&import::read(file)?)?], Together::default()),
         (_, Some(file)) => {
             return Err(Fault::usage(format!(
-                "`{}` is a file of another tool, which has a page of its own",
+                "`{}` is of another tool, and has a page of its own",
                 file.display()
             ))
             .hint("give it alone; `profiler compare` holds it against others"));
@@ -61,7 +61,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let page = match (&args.html, args.folders.as_slice()) {
         (Some(file), _) => Some(file.clone()),
         (None, _) if args.svg.is_some() || args.png.is_some() => None,
-        (None, [folder]) if folder.is_dir() => Some(folder.join(PAGE)),
+        (None, [folder]) if folder.is_dir() && !import::is_foreign(folder) => Some(folder.join(PAGE)),
         (None, _) => Some(PathBuf::from(PAGE)),
     };
     if let Some(page) = &page {

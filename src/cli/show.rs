@@ -8,12 +8,13 @@ use crate::compare::export::{self, Sheet};
 use crate::compare::{ComparisonInput, import};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{self, Block, Extras, Page, Section, SoFar, WarningGroup, Weight, simulated_notice};
-use crate::run::{Folder, RecordedBoundary, RecordedRun, SCHEMA, is_pack};
+use crate::run::{Folder, RecordedBoundary, RecordedRun, SCHEMA};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// The folder of a run, or a file of another tool: tgi-profiler, LLM-sizer (schema 3), vllm bench, TensorRT-LLM graph memory
+    /// The folder of a run, or a file of another tool: tgi-profiler, LLM-sizer, hpml, vllm bench (or the folder of its
+    /// sweep), TensorRT-LLM graph memory
     #[arg(value_name = "DIR|FILE")]
     path: std::path::PathBuf,
     /// One JSON document, in bytes; for a run: its own --json output, and all measurements
@@ -32,6 +33,10 @@ pub(super) struct Args {
     /// Write the run into a file store of MLflow, such as mlruns
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["csv", "json", "markdown", "export"])]
     mlflow: Option<std::path::PathBuf>,
+    /// Write the loads of a run into FOLDER as `vllm bench sweep` does (`SERVE--…-BENCH--…/run=N.json`, `summary.json`,
+    /// `summary.csv`), so that `vllm bench sweep plot FOLDER` reads them
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["csv", "json", "markdown", "export", "mlflow"])]
+    vllm_sweep: Option<std::path::PathBuf>,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
@@ -41,8 +46,8 @@ enum Export {
 }
 
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    if args.path.is_file() && !is_pack(&args.path) {
-        if args.csv.is_some() || args.export.is_some() || args.mlflow.is_some() {
+    if import::is_foreign(&args.path) {
+        if args.csv.is_some() || args.export.is_some() || args.mlflow.is_some() || args.vllm_sweep.is_some() {
             return Err(
                 Fault::usage("this needs the folder of a run, and this is a file of another tool")
                     .hint("give such a folder, or use --json"),
@@ -62,8 +67,13 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         Some(Export::Opentelemetry) => program.print_json(&export::opentelemetry(&found))?,
         None => {}
     }
-    if let Some(store) = &args.mlflow {
-        for (name, text) in export::mlflow(&found) {
+    let files = match (&args.mlflow, &args.vllm_sweep) {
+        (Some(store), _) => Some((store, export::mlflow(&found))),
+        (_, Some(store)) => Some((store, export::vllm_sweep(&found, &folder)?)),
+        _ => None,
+    };
+    if let Some((store, files)) = files {
+        for (name, text) in files {
             let path = store.join(name);
             let parent = path.parent().unwrap_or(store);
             let written = std::fs::create_dir_all(parent).and_then(|()| std::fs::write(&path, text));
@@ -71,7 +81,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         }
         program.note(format!("added to {}", store.display()));
     }
-    if args.export.is_some() || args.mlflow.is_some() {
+    if args.export.is_some() || args.mlflow.is_some() || args.vllm_sweep.is_some() {
         return Ok(0);
     }
     if let Some(name) = &args.csv {

@@ -1,10 +1,10 @@
 //! Converts a run into a [`ComparisonInput`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Case, ComparisonInput, load_metrics};
+use super::{Case, ComparisonInput, configuration, load_metrics};
 use crate::experiment::Experiment;
 use crate::fmt::Gib;
 use crate::load::LoadAnswer;
@@ -30,9 +30,12 @@ impl ComparisonInput {
             case.breakdown = Some(footprint.all);
             cases.push(case);
         }
+        let (configured, doubts) = configurations(found, &facts);
+        cases.extend(configured);
         cases.extend(super::experiments(found).flat_map(|(_, experiment)| settings(&experiment)));
         cases.extend(loads(&found.loads));
         let mut notes = found.missing.clone();
+        notes.extend(doubts);
         notes.extend(found.totals.warnings.iter().map(|warning| warning.message.clone()));
         if found.drawn().count() > 1 {
             notes.push("of several boundaries, the first is compared".to_owned());
@@ -50,13 +53,37 @@ impl ComparisonInput {
             unfinished: (!found.done()).then(|| found.ended()),
             model: agreed_value(engines, &["/info/model", "/options/model"]),
             engine: engine(engines),
+            gpus: None,
             simulated: found.manifest.simulated,
             setup: setup(&found.manifest),
             boundary: found.drawn().next().cloned(),
             cases,
+            series: Vec::new(),
             notes,
         }
     }
+}
+
+/// The configurations of a batch, and what to know of them. The model is named where there are several.
+fn configurations(found: &RecordedRun, facts: &ModelFacts) -> (Vec<Case>, Vec<String>) {
+    let model = |trial: &Value| trial["model"].as_str().unwrap_or_default().to_owned();
+    let models: BTreeSet<String> = found.configurations.iter().map(|(trial, _)| model(trial)).collect();
+    let (mut cases, mut notes) = (Vec::<Case>::new(), Vec::new());
+    for (trial, answer) in &found.configurations {
+        let mut case = configuration::case(&trial["point"], answer);
+        case.facts = case.facts.or(facts);
+        case.model = Some(model(trial));
+        if models.len() > 1 {
+            case.name = format!("{} {}", model(trial), case.name);
+        }
+        // Entries of one model may differ only in their settings.
+        if cases.iter().any(|other| other.name == case.name) {
+            case.name = format!("{} entry={}", case.name, trial["entry"]);
+        }
+        notes.extend(configuration::note(&case.name, answer));
+        cases.push(case);
+    }
+    (cases, notes)
 }
 
 /// Facts on which all engines of the run agree.

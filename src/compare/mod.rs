@@ -3,6 +3,7 @@
 //! [`import`] reads the files of other tools, [`export`] writes files that they read, `from_run` reads our runs.
 //! [`load_metrics`] is the table of all metrics of a load. Only [`Direction`] knows which direction of a metric is better.
 
+mod configuration;
 pub mod export;
 mod from_run;
 pub mod import;
@@ -25,7 +26,7 @@ use crate::run::{RecordedBoundary, RecordedRun, is_pack};
 
 /// Opens a run's folder or a packed run, or a file of another tool.
 pub fn open(path: &Path) -> Result<ComparisonInput> {
-    if path.is_dir() || is_pack(path) {
+    if !import::is_foreign(path) && (path.is_dir() || is_pack(path)) {
         let found = RecordedRun::read(path)?;
         return Ok(ComparisonInput::from_run(&found, &path.display().to_string()));
     }
@@ -76,6 +77,9 @@ pub struct ComparisonInput {
     pub model: Option<String>,
     /// The engine and its version, if known.
     pub engine: Option<String>,
+    /// The GPUs that the source names: indices or UUIDs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<Value>,
     /// Whether anything in it was simulated.
     pub simulated: bool,
     /// Other properties of the setup by name: the GPU, the script, its parameters.
@@ -86,6 +90,9 @@ pub struct ComparisonInput {
     pub boundary: Option<RecordedBoundary>,
     /// The measurements: one case per configuration, in the order of the source.
     pub cases: Vec<Case>,
+    /// Values over time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Series>,
     /// Caveats about the numbers: assumed units, doubts, quirks of the source.
     pub notes: Vec<String>,
 }
@@ -99,11 +106,25 @@ impl ComparisonInput {
     }
 }
 
+/// One value over time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Series {
+    /// What it is, for people.
+    pub name: String,
+    /// The unit of the values.
+    pub unit: Unit,
+    /// Seconds and value, in the order of time.
+    pub points: Vec<(f64, f64)>,
+}
+
 /// The measurements of one configuration.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Case {
     /// Its coordinates, or its name in the source. Cases with equal names are compared.
     pub name: String,
+    /// Its model, if the cases of the source have several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// Memory by component, of all devices together.
     pub breakdown: Option<Breakdown>,
     /// Named metrics in display order.
@@ -245,7 +266,7 @@ const LOWER: &str = "
 /// power.
 const NEUTRAL: &str = "
     elapsed_time prompts num_requests max_concurrent_requests total_input_tokens total_output_tokens
-    mean_concurrency runs timeline_samples points succeeded not_succeeded additional_cuda_graphs
+    mean_concurrency runs warmed_up timeline_samples points succeeded not_succeeded additional_cuda_graphs
     allocated_before max_allocated_before reserved_before baseline
     kv_cache kv_cache_pool kv_cache_used
     power_mean power_max temperature_mean temperature_max

@@ -226,23 +226,36 @@ pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Esti
     blocks
 }
 
-/// The errors of an estimate by component over several named measurements. `None` for a single measurement.
-pub fn estimate_errors(cases: &[(String, &EstimateComparison)]) -> Option<Block> {
-    let compared = cases
-        .iter()
-        .flat_map(|(_, case)| &case.rows)
-        .filter(|row| row.percent.is_some());
-    let terms: BTreeSet<Term> = compared.map(|row| row.term).collect();
-    let rows = terms.into_iter().map(|term| {
-        let of_case = |(name, case): &'_ (String, &EstimateComparison)| Some((case.row(term)?.percent?, name.clone()));
-        let mut errors: Vec<(f64, String)> = cases.iter().filter_map(of_case).collect();
+/// The errors of an estimate over several named measurements, by the group of each component and measurement, which
+/// `group` names (`title` is its heading). `None` for a single measurement.
+pub fn estimate_errors(
+    cases: &[(String, &EstimateComparison)],
+    title: &str,
+    what: &str,
+    group: impl Fn(Term, usize) -> String,
+) -> Option<Block> {
+    let mut groups: Vec<(String, Vec<(f64, &str)>)> = Vec::new();
+    let compared = cases.iter().enumerate().flat_map(|(index, (name, case))| {
+        let rows = case.rows.iter().filter_map(|row| Some((row.term, row.percent?)));
+        rows.map(move |(term, percent)| (term, index, percent, name.as_str()))
+    });
+    let mut compared: Vec<_> = compared.collect();
+    compared.sort_by_key(|(term, ..)| *term);
+    for (term, index, percent, name) in compared {
+        let of = group(term, index);
+        match groups.iter_mut().find(|(known, _)| *known == of) {
+            Some((_, errors)) => errors.push((percent, name)),
+            None => groups.push((of, vec![(percent, name)])),
+        }
+    }
+    let rows = groups.into_iter().map(|(of, mut errors)| {
         errors.sort_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
         let count = errors.len();
         let mean = errors.iter().map(|(error, _)| error).sum::<f64>() / count as f64;
         let median = f64::midpoint(errors[(count - 1) / 2].0.abs(), errors[count / 2].0.abs());
         let (largest, case) = errors.swap_remove(count - 1);
         [
-            ("component", term.name().into()),
+            (title, of.into()),
             ("compared", (count as f64).into()),
             ("mean error", relative(Some(mean)).into()),
             (
@@ -253,6 +266,6 @@ pub fn estimate_errors(cases: &[(String, &EstimateComparison)]) -> Option<Block>
             ("of", case.into()),
         ]
     });
-    let title = format!("how far the estimate is from {} measurements", cases.len());
-    (cases.len() > 1).then(|| Block::Table(Sheet::from_rows(rows).titled(title)))
+    let heading = format!("{what} {} measurements", cases.len());
+    (cases.len() > 1).then(|| Block::Table(Sheet::from_rows(rows).titled(heading)))
 }

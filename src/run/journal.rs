@@ -33,7 +33,7 @@ use super::{Event, engine_number};
 use crate::boundary::{JsonText, Point};
 use crate::fault::{Fault, Kind, Result};
 
-pub(super) const JOURNAL: &str = "journal.jsonl";
+pub(crate) const JOURNAL: &str = "journal.jsonl";
 
 /// How long an event that need not be synced may stay in the page cache.
 const SYNC_AFTER: Duration = Duration::from_secs(1);

@@ -22,7 +22,7 @@ pub const SCHEMA: u32 = 1;
 /// Version of the journal and the manifest. Since version 2, a point refers to its probe's answer.
 pub(super) const FOLDER_SCHEMA: u32 = 2;
 
-pub(super) const MANIFEST: &str = "manifest.json";
+pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// A run's manifest. In a damaged folder, unknown fields are empty.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]

@@ -37,7 +37,9 @@ pub use event::{EnginePhase, Event, RunStatus, Totals, engine_number, for_engine
 pub use folder::Folder;
 pub(crate) use folder::read_line;
 pub use jobs::JobFolder;
+pub(crate) use journal::JOURNAL;
 pub use journal::RecordedPoint;
+pub(crate) use manifest::MANIFEST;
 pub use manifest::{Machine, Manifest, RunPlan, SCHEMA, Script, completed};
 pub use new_folder::check_free;
 pub use pack::{is_pack, pack};

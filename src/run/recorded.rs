@@ -61,6 +61,8 @@ pub struct RecordedRun {
     pub loads: Vec<RecordedLoad>,
     /// Loads that finished within experiments: arguments and answers.
     pub experiment_loads: Vec<RecordedLoad>,
+    /// The configurations of a batch: the trial's arguments and its answer, with `memory` of its `devices`.
+    pub configurations: Vec<(Value, Value)>,
     /// The findings of the run's jobs, in the order in which the jobs ended.
     pub jobs: Vec<Value>,
     /// Values recorded by the script, by name.
@@ -442,7 +444,12 @@ impl RecordedRun {
                     Operation::Load(answer) if top_level => self.loads.push((args, *answer)),
                     Operation::Load(answer) => self.pending.push((args, *answer)),
                     Operation::Job(answer) => self.jobs.push(answer),
-                    Operation::Experiment(_) => self.experiment_loads.append(&mut self.pending),
+                    Operation::Experiment(answer) => {
+                        self.experiment_loads.append(&mut self.pending);
+                        if args["trial"]["point"].is_object() && answer["memory"]["devices"].is_array() {
+                            self.configurations.push((args["trial"].clone(), answer));
+                        }
+                    }
                     _ => {}
                 }
             }

@@ -1,7 +1,7 @@
 //! The handle that scripts share a boundary with: records its points in the run, restores them on a resume, and reports
 //! it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -17,7 +17,7 @@ use crate::cost::Spent;
 use crate::engine::{Limits, production_flags};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Extras, overview, simulated_line, text, with_model};
-use crate::run::{Event, PointAnswer};
+use crate::run::{Event, PointAnswer, RecordedRun};
 use crate::task::lock;
 
 /// A boundary shared by every copy of its handle.
@@ -94,6 +94,17 @@ impl BoundaryHandle {
         let message = format!("{points} points are too many for a list, which can hold {most}");
         Err(Fault::new(Kind::Limit, message)
             .hint("`frontier()` and `failing()` return the important ones; the journal has all"))
+    }
+
+    /// When each point was recorded, UTC, by the point as text; the latest time of each. Empty without a run's folder,
+    /// whose journal has the times.
+    pub(super) fn times(&self, host: &Host) -> HashMap<String, String> {
+        let found = host.run.folder().and_then(|folder| RecordedRun::read(folder).ok());
+        let found = found.and_then(|mut found| found.boundaries.get_mut(self.0.index).map(std::mem::take));
+        let points = found
+            .into_iter()
+            .flat_map(|found| found.points.into_iter().zip(found.times));
+        points.map(|((point, _), time)| (point.to_string(), time)).collect()
     }
 
     /// Every recorded point with its cost.

@@ -92,7 +92,6 @@ fn the_predecessors_file_is_run_as_it_is() {
     );
     assert_eq!(one["given"]["model_params"], 6.7e9);
 
-    // The file is also a valid profile of LLM sizer, and is read as one.
     let shown = Profiler::new()
         .args(["show", file.to_str().unwrap(), "--json"])
         .run()
@@ -102,16 +101,100 @@ fn the_predecessors_file_is_run_as_it_is() {
         (&shown["simulated"], &shown["engine"]),
         (&json!(true), &json!("sim 0.24.0+SIMULATED"))
     );
-    let figures = shown["cases"][0]["figures"].as_array().unwrap();
+    let read = |name: &str| {
+        let mut figures = shown["cases"][0]["figures"].as_array().unwrap().iter();
+        figures.find(|figure| figure["name"] == name).unwrap()["value"].as_f64()
+    };
     for (name, column) in [
         ("total_measured", "memory_since_start"),
-        ("model_weights", "weights_bytes"),
-        ("kv_cache_pool", "kv_pool_bytes"),
+        ("weights", "weights_bytes"),
+        ("kv_pool", "kv_pool_bytes"),
     ] {
-        let figure = figures.iter().find(|figure| figure["name"] == name).unwrap();
-        let (read, row) = (figure["value"].as_f64().unwrap(), rows[1][column].as_f64().unwrap());
-        assert!((read - row).abs() <= 1.0, "{name}: {read} and {row}");
+        assert_eq!(read(name), rows[1][column].as_f64(), "{name}");
     }
+    answers_the_guide(&one, &rows[1]);
+
+    // The table and the run's folder are read too.
+    let table = outcome.folder().join("out/tables/batch.csv");
+    let drawn = Profiler::new()
+        .args(["report", table.to_str().unwrap(), "--svg", "svg"])
+        .run()
+        .success();
+    let _ = drawn.stdout("svg/curves.svg");
+    let compared = Profiler::new()
+        .args(["compare", outcome.folder().join("out").to_str().unwrap()])
+        .args(["--with", "weights=1", "--json"])
+        .run()
+        .success()
+        .json();
+    assert_eq!(compared["cases"].as_array().unwrap().len(), 5);
+    assert_eq!(compared["cases"][1]["rows"][0]["measured"], rows[1]["weights_bytes"]);
+    let names: Vec<&Value> = compared["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|case| &case["case"])
+        .collect();
+    assert_eq!(names[4], "mistralai/Mistral-7B-v0.3 concurrency=2 input=64 output=8");
+}
+
+/// The jq lines of the profiling guide, as paths: each has a value, and those of the breakdown add up.
+fn answers_the_guide(profile: &Value, row: &Value) {
+    for path in [
+        "/memory/total_gb",
+        "/latency_stats/mean_latency_ms",
+        "/latency_stats/tokens_per_second",
+        "/memory_breakdown/weights",
+        "/memory_breakdown/kv_cache",
+        "/memory_breakdown/activations",
+        "/memory_breakdown/overhead",
+        "/memory_measurements/baseline/total_gb",
+        "/memory_measurements/post_warmup/total_gb",
+        "/memory_measurements/peak/total_gb",
+        "/memory_measurements/memory_increase_gb",
+        "/memory_breakdown/model_weights_gb",
+        "/memory_breakdown/kv_cache_gb",
+        "/memory_breakdown/activations_gb",
+        "/memory_breakdown/framework_overhead_gb",
+        "/memory_breakdown/total_measured_gb",
+        "/model_info/num_parameters",
+    ] {
+        assert!(profile.pointer(path).is_some_and(Value::is_number), "{path}");
+    }
+    for (path, value) in [
+        ("/profiler_version", json!("2.0")),
+        ("/schema_version", json!("2.0")),
+        ("/memory_breakdown/confidence_levels/overall", json!("high")),
+        ("/memory_breakdown/confidence", json!("high")),
+        ("/engine_metadata/engine_type", json!("sim")),
+        ("/model_info/num_layers", json!(32)),
+        ("/memory_measurements/scope", json!("cumulative")),
+    ] {
+        assert_eq!(profile.pointer(path), Some(&value), "{path}");
+    }
+    let each = profile.pointer("/memory_measurements/peak/per_gpu_details/0").unwrap();
+    assert!(each["used_gb"].as_f64().unwrap() > 0.0 && each["device"] == 0, "{each}");
+    let gb = |name: &str| profile["memory_breakdown"][name].as_f64().unwrap();
+    let sum = gb("weights") + gb("kv_cache") + gb("activations") + gb("overhead") + gb("other_processes_gb");
+    let total = row["memory_since_start"].as_f64().unwrap() / 1_073_741_824.0;
+    assert!((sum - total).abs() < 1e-6, "{sum} and {total}");
+}
+
+#[test]
+fn each_configuration_has_a_start_of_its_own_where_that_is_asked_for() {
+    let file = "models:\n  - model_id: a/b\n    input_lengths: 64\n    output_lengths: 8\n    batch_sizes: [1, 2]\n    requests: 4\n";
+    let outcome = simulated(file)
+        .args(["--isolate", "true", "--out", "out"])
+        .run()
+        .success();
+    let rows = rows(&outcome);
+    let scopes: Vec<_> = rows.iter().map(|row| (&row["starts"], &row["memory_scope"])).collect();
+    assert_eq!(scopes, [(&json!(1), &json!("own")); 2]);
+    assert!(
+        rows[1]["memory_warmed"].as_u64() >= rows[1]["memory_baseline"].as_u64(),
+        "{}",
+        rows[1]
+    );
 }
 
 #[test]

@@ -19,9 +19,13 @@ const TOGETHER: [&[&str]; 10] = [
     // The form that every tool's file is read into, and its readers.
     &[
         "compare",
+        "compare::configuration",
         "compare::import",
+        "compare::import::batch",
+        "compare::import::hpml",
         "compare::import::llm_sizer",
         "compare::import::statistics",
+        "compare::import::sweep_folder",
         "compare::import::tensorrt_graphs",
         "compare::import::tgi_profiler",
         "compare::import::vllm_bench",

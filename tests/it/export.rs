@@ -108,6 +108,79 @@ fn mlflow_gets_a_run_of_its_file_store() {
     assert!(run.join("params/model").is_file());
 }
 
+/// vLLM's `plot` reads every `summary.json` below the folder, a list of runs with the metrics and what was varied.
+#[test]
+fn vllms_plot_gets_the_folder_of_a_sweep() {
+    let run = Profiler::new()
+        .args([
+            "run",
+            "throughput",
+            "--engine",
+            "sim",
+            "--concurrency",
+            "1,4",
+            "--requests",
+            "8",
+            "--repeats",
+            "2",
+        ])
+        .args([
+            "--input",
+            "64",
+            "--output",
+            "8",
+            "--set",
+            "sim.time_scale=0.02",
+            "--price-per-hour",
+            "2.93",
+            "--out",
+            "run",
+        ])
+        .run()
+        .success();
+    let page = fs::read_to_string(run.folder().join("run/report.html")).unwrap();
+    assert!(page.contains("cost of a million output tokens"), "a price is a curve");
+    let sweep = run.folder().join("sweep");
+    let _ = Profiler::new()
+        .arg("show")
+        .arg(run.folder().join("run"))
+        .arg("--vllm-sweep")
+        .arg(&sweep)
+        .run()
+        .success();
+    for concurrency in [1, 4] {
+        let setting =
+            format!("SERVE--engine=sim-BENCH--max_concurrency={concurrency}-random_input_len=64-random_output_len=8");
+        let text = fs::read_to_string(sweep.join(&setting).join("summary.json")).unwrap();
+        let runs: Vec<Value> = serde_json::from_str(&text).unwrap();
+        let numbers: Vec<_> = runs.iter().map(|run| run["run_number"].as_u64().unwrap()).collect();
+        assert_eq!(numbers, [0, 1]);
+        for run in &runs {
+            assert_eq!(run["max_concurrency"], concurrency);
+            assert!(run["request_throughput"].is_number() && run["p99_e2el_ms"].is_number() && run["ttfts"].is_null());
+        }
+        assert!(sweep.join(setting).join("run=1.json").is_file());
+    }
+    let csv = fs::read_to_string(sweep.join("summary.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 5, "{csv}");
+    let read = Profiler::new()
+        .arg("show")
+        .arg(&sweep)
+        .arg("--json")
+        .run()
+        .success()
+        .json();
+    assert_eq!(
+        (&read["cases"][1]["facts"]["concurrency"], &read["simulated"]),
+        (&4.into(), &true.into())
+    );
+    let _ = Profiler::new()
+        .args(["show", &format!("{RUNS}/vllm-how-many"), "--vllm-sweep", "sweep"])
+        .run()
+        .code(2)
+        .stderr("no files of loads");
+}
+
 /// Runs the steps of `action.yml` as a GitHub runner does.
 #[test]
 fn the_action_says_what_changed_and_fails_where_a_threshold_is_exceeded() {

@@ -128,6 +128,88 @@ fn sizer_3_tells_the_pool_from_what_is_used() {
     assert_eq!(shown["cases"][0]["facts"]["tokens"], 16_384);
 }
 
+#[test]
+fn schema_2_says_that_its_total_is_of_an_idle_gpu() {
+    let shown = shown("llm-sizer-2.0.json");
+    let figures = [
+        ("total_measured", 22.4 * GIB),
+        ("model_weights", 16.06e9),
+        ("kv_cache_used", 8.59e9),
+        ("activations", 0.54e9),
+        ("mean_latency_ms", 7250.0),
+    ];
+    assert_figures(&shown, 0, &figures);
+    assert_eq!(part(&shown, 0, "activations")["provenance"], "computed");
+    assert_eq!(shown["cases"][0]["implausible"][0]["name"], "parts_exceed_whole");
+    assert_noted(&shown, "idle GPU");
+    let batch = self::shown("llm-sizer-batch-22.csv");
+    assert_figures(&batch, 1, &[("kv_cache_used", 8.6e9), ("total_measured", 24.9 * GIB)]);
+    assert_noted(&batch, "idle GPU");
+    let first = self::shown("llm-sizer-transformers.json");
+    assert_figures(&first, 0, &[("weights", 16.06e9), ("total_measured", 16.5e9)]);
+    let facts = &first["cases"][0]["facts"];
+    assert_eq!(
+        (&facts["parameters"], &facts["output"]),
+        (&json!(8_030_261_248.0), &json!(100))
+    );
+}
+
+#[test]
+fn the_studies_files_are_read() {
+    let memory = shown("hpml-gpu-memory.json");
+    assert_figures(
+        &memory,
+        0,
+        &[
+            ("baseline", 20_000.0 * MIB),
+            ("peak_memory", 20_512.0 * MIB),
+            ("failed", 1.0),
+        ],
+    );
+    assert_eq!(memory["series"][0]["points"][2], json!([0.2, 20_512.0 * MIB]));
+    let cache = shown("hpml-kv-cache.json");
+    assert!((figure(&cache, 0, "kv_usage") - 73.5).abs() < 1e-9);
+    let requests = shown("hpml-concurrency.csv");
+    assert_eq!(requests["cases"][1]["name"], "throughput concurrency=4");
+    assert_figures(&requests, 1, &[("output_throughput", 64.0), ("mean_e2el_ms", 4005.0)]);
+    let unequal = r#"{"history_times": [0, 1], "history_values": [5.0], "peak_usage_percent": 5.0}"#;
+    let _ = show(unequal).code(2).stderr("`history_times` has 2 entries");
+    let sweep = shown("vllm-sweep");
+    assert_eq!(
+        sweep["cases"].as_array().unwrap().len(),
+        2,
+        "runs of equal settings are one case"
+    );
+    assert!((figure(&sweep, 1, "output_throughput") - 120.5).abs() < 1e-9);
+}
+
+/// What each file of a predecessor is drawn as.
+#[test]
+fn files_of_the_predecessors_are_drawn() {
+    for (name, chart) in [
+        ("tensorrt-graphs-matrix.json", "graphs"),
+        ("llm-sizer-2.0.json", "components"),
+        ("llm-sizer-3.0.json", "components"),
+        ("llm-sizer-transformers.json", "components"),
+        ("llm-sizer-batch-22.csv", "curves"),
+        ("hpml-gpu-memory.json", "gpu-memory"),
+        ("hpml-kv-cache.json", "kv-cache-in-use"),
+        ("hpml-concurrency.csv", "curves"),
+        ("vllm-bench-summary.csv", "curves"),
+        ("vllm-sweep", "curves"),
+    ] {
+        let drawn = Profiler::new()
+            .args(["report", &fixture(name), "--svg", "pictures", "--json"])
+            .run()
+            .success();
+        let chart = format!("pictures/{chart}.svg");
+        let files = drawn.json()["svg"].clone();
+        assert!(files.as_array().unwrap().contains(&json!(chart)), "{name}: {files}");
+        let svg = std::fs::read_to_string(drawn.folder().join(chart)).unwrap();
+        assert!(svg.contains("<path") || svg.contains("<rect"), "{name}");
+    }
+}
+
 /// The output of `show` for a schema 3 profile with changed values.
 fn sizer(change: impl FnOnce(&mut Value)) -> Outcome {
     let text = std::fs::read_to_string(fixture("llm-sizer-3.0.json")).unwrap();
@@ -340,13 +422,17 @@ fn what_is_broken_is_named_with_its_place_and_a_remedy() {
     let _ = show(wrong).code(2).stderr("row 1: `input_len` is not a whole number");
     let newer = std::fs::read_to_string(fixture("llm-sizer-3.0.json")).unwrap();
     let newer = newer.replace("\"schema_version\": \"3.0\"", "\"schema_version\": \"9.1\"");
-    let _ = show(newer).code(2).stderr("its schema is `9.1`, and only 3 is known");
-    let older = r#"{"memory_breakdown": {}, "model_info": {}, "schema_version": "2.0"}"#;
-    let _ = show(older).code(2).stderr("its schema is `2.0`, and only 3 is known");
+    let _ = show(newer)
+        .code(2)
+        .stderr("its schema is `9.1`, and only 2 and 3 are known");
+    let older = r#"{"memory_breakdown": {}, "model_info": {}, "schema_version": "1.0"}"#;
+    let _ = show(older)
+        .code(2)
+        .stderr("its schema is `1.0`, and only 2 and 3 are known");
     let _ = show("model_id,batch_size,total_memory_gb\nm,1,2\n")
         .code(2)
         .stderr("is unknown: its columns are `model_id`")
-        .stderr("llm-sizer batch CSV (schema 3)");
+        .stderr("llm-sizer batch CSV");
 }
 
 #[test]

@@ -52,6 +52,7 @@ pages! {
     models "docs/models.md"
     parity "docs/parity.md"
     permissions "docs/permissions.md"
+    predecessors "docs/predecessors.md"
     real_runs "docs/real-runs.md"
     samples "docs/samples.md"
     servers "docs/servers.md"

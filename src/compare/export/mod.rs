@@ -7,6 +7,7 @@ mod prometheus;
 mod sheets;
 mod tgi_profiler;
 mod vllm_bench;
+mod vllm_sweep;
 
 pub use mlflow::mlflow;
 pub use opentelemetry::opentelemetry;
@@ -14,3 +15,4 @@ pub use prometheus::prometheus;
 pub use sheets::{Sheet, sheets, stored_tables};
 pub use tgi_profiler::TgiProfiler;
 pub use vllm_bench::{Traffic, VllmBench};
+pub use vllm_sweep::vllm_sweep;

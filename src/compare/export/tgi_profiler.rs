@@ -1,5 +1,7 @@
 //! The results file of tgi-profiler.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -11,8 +13,9 @@ use crate::run::Evidence;
 /// tgi-profiler's `profile_res_*.json` as its version 1.0.0 does: `config` with twenty keys, `results[]`
 /// with seven.
 ///
-/// Verdicts go into the failure fields: the verdict is the `error_type`, its cause the `error_msg`, and the log
-/// lines of the evidence are the `container_logs`, which tgi-profiler always left empty.
+/// Verdicts go into the failure fields: the verdict is the `error_type`, its cause and message are the `error_msg`
+/// (`cuda: CUDA out of memory`), and the log lines of the evidence are the `container_logs`, which tgi-profiler always
+/// left empty. A point that came from such a file keeps its time, its words and its type of error.
 ///
 /// Its members are the parts of `config` that a boundary does not hold.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -29,12 +32,13 @@ pub struct TgiProfiler {
 }
 
 impl TgiProfiler {
-    /// The document. All results have the same timestamp: the time of writing.
+    /// The document. `times` has the time at which each point was recorded, by the point as text; others get the time
+    /// of writing.
     ///
     /// # Errors
     ///
     /// `usage` for a boundary over anything but integer `input` and `output`.
-    pub fn document(&self, boundary: &Boundary) -> Result<Value> {
+    pub fn document(&self, boundary: &Boundary, times: &HashMap<String, String>) -> Result<Value> {
         let lattice = boundary.lattice();
         if lattice.axis_names() != ["input", "output"] {
             return Err(Fault::usage(format!(
@@ -48,12 +52,13 @@ impl TgiProfiler {
             Scalar::Int(length) => Ok(length),
             Scalar::Float(other) => Err(Fault::usage(format!("tgi-profiler knows whole lengths, not `{other}`"))),
         };
-        let time = zoneless();
+        let now = zoneless(&Timestamp::now().to_string());
         let results: Vec<Value> = boundary
             .records()
             .map(|(point, record)| {
                 let length = |axis| point.int(axis).unwrap_or_default();
-                result(length("input"), length("output"), record, &time)
+                let time = times.get(&point.to_string()).map(|time| zoneless(time));
+                result(length("input"), length("output"), record, time.as_ref().unwrap_or(&now))
             })
             .collect();
         let option = |name: &str, default: Value| self.search.get(name).cloned().unwrap_or(default);
@@ -89,20 +94,34 @@ impl TgiProfiler {
 
 fn result(input: i64, output: i64, record: &Record, time: &str) -> Value {
     let success = record.moves == Moves::Fits;
+    let kept = record.evidence().unwrap_or_default();
+    let text = |name: &str| kept[name].as_str().filter(|text| !text.is_empty());
+    // Of a point that was imported: the words of its file.
+    let (kind, message) = match (text("error_type"), &record.cause) {
+        (Some(kind), _) => (kind.to_owned(), text("message").map(str::to_owned)),
+        (None, cause) => {
+            let words = cause.iter().map(|cause| cause.name()).chain(text("message"));
+            let words: Vec<&str> = words.collect();
+            (
+                record.verdict.name().to_owned(),
+                (!words.is_empty()).then(|| words.join(": ")),
+            )
+        }
+    };
     json!({
         "input_length": input,
         "output_length": output,
         "success": success,
-        "error_type": (!success).then(|| record.verdict.name()),
-        "error_msg": record.cause.as_ref().filter(|_| !success),
+        "error_type": (!success).then_some(kind),
+        "error_msg": message.filter(|_| !success),
         "container_logs": if success { String::new() } else { Evidence::from_record(record).log.join("\n") },
-        "timestamp": time,
+        "timestamp": text("time").unwrap_or(time),
     })
 }
 
-/// The current time in UTC as tgi-profiler writes it, without a zone: `2026-11-21T03:30:00.123456`.
-fn zoneless() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
+/// A time in UTC as tgi-profiler writes it, without a zone: `2026-11-21T03:30:00.123456`.
+fn zoneless(time: &str) -> String {
+    time.trim_end_matches('Z').to_owned()
 }
 
 #[cfg(test)]
@@ -119,14 +138,19 @@ mod tests {
         let mut map = boundary(json!({ "input": [1, 100], "output": [1, 50] }));
         let answers = [
             json!("ok"),
-            json!({ "verdict": "oom", "cause": "cuda", "evidence": { "log": ["one", "two"] } }),
+            json!({ "verdict": "oom", "cause": "cuda", "evidence": { "log": ["one", "two"], "message": "no room" } }),
             json!("timeout"),
         ];
         for (answer, input) in answers.iter().zip([10, 90, 50]) {
             let point = Point::default().with("input", input).with("output", 5);
             map.record(&point, &Answer::parse(answer).unwrap()).unwrap();
         }
-        let document = TgiProfiler::default().document(&map).unwrap();
+        let document = TgiProfiler::default()
+            .document(
+                &map,
+                &HashMap::from([("input=10 output=5".to_owned(), "2026-11-21T03:30:00.123Z".to_owned())]),
+            )
+            .unwrap();
         let shown: Vec<_> = document["results"]
             .as_array()
             .unwrap()
@@ -143,19 +167,24 @@ mod tests {
             .collect();
         let expected = [
             json!([10, true, null, null, ""]),
-            json!([90, false, "oom", "cuda", "one\ntwo"]),
+            json!([90, false, "oom", "cuda: no room", "one\ntwo"]),
             json!([50, false, "timeout", null, ""]),
         ];
         assert_eq!(shown, expected);
+        assert_eq!(
+            document["results"][0]["timestamp"], "2026-11-21T03:30:00.123",
+            "its own time"
+        );
         assert_eq!(document["config"]["max_output_length"], 50);
         assert_eq!(document["config"].as_object().unwrap().len(), 20);
     }
 
     #[test]
     fn other_axes_are_refused() {
-        let fault = TgiProfiler::default().document(&boundary(json!({ "concurrency": [1, 9] })));
+        let fault = TgiProfiler::default().document(&boundary(json!({ "concurrency": [1, 9] })), &HashMap::new());
         assert!(fault.unwrap_err().message.contains("`concurrency`"));
-        let fault = TgiProfiler::default().document(&boundary(json!({ "input": [1, 9], "output": [0.5, 1.5] })));
+        let axes = json!({ "input": [1, 9], "output": [0.5, 1.5] });
+        let fault = TgiProfiler::default().document(&boundary(axes), &HashMap::new());
         assert!(fault.unwrap_err().message.contains("whole lengths"));
     }
 }

@@ -1,5 +1,7 @@
-//! Reads LLM-sizer's profiles of `vllm bench latency`, schema 3 (`profile-vllm-bench-v3.py`), and the
-//! `batch-bench-results-*.csv` of its batch driver.
+//! Reads LLM-sizer's profiles of `vllm bench latency`, schema 2 and 3, the `batch-bench-results-*.csv` of its batch
+//! driver, and the profile of its first script, which runs transformers.
+//!
+//! Schema 2 reads the device before the start and after the engine has ended, so that its total is that of an idle GPU.
 //!
 //! The tool labels every figure `gb`. Values read from the device are GiB on NVIDIA (`nvidia-smi`, divided by 1024);
 //! values of formulas are 10^9 bytes; values of vLLM's log are GiB. Weights and KV are of one rank, while measured
@@ -105,6 +107,12 @@ impl SizerComponent {
         let is_log = self.confidence.is_empty() || (from.contains("log") && !from.starts_with("low"));
         let (unit, provenance, source) = if is_log {
             (GIB * ranks, Provenance::EngineReported, self.log)
+        } else if self.component == Component::Activations && from == "medium" {
+            (
+                GB,
+                Provenance::Computed,
+                "batch size x tokens x hidden size x 8 x bytes",
+            )
         } else if self.formula.is_empty() || from.starts_with("low") {
             (GIB, Provenance::Assumed, self.assumed)
         } else {
@@ -157,6 +165,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("overhead_gb", "memory_breakdown.framework_overhead_gb"),
     ("weights_gb", "memory_breakdown.model_weights_gb"),
     ("kv_cache_allocated_gb", "memory_breakdown.kv_cache_allocated_gb"),
+    ("kv_cache_gb", "memory_breakdown.kv_cache_gb"),
     ("kv_cache_used_gb", "memory_breakdown.kv_cache_used_gb"),
     ("graph_capture_gb", "memory_breakdown.graph_capture_gb"),
     ("activations_gb", "memory_breakdown.activations_gb"),
@@ -180,14 +189,18 @@ const COLUMNS: &[(&str, &str)] = &[
 
 pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     let version = file.text("schema_version").unwrap_or_default();
-    if version.split('.').next() != Some("3") {
-        return Err(format!("its schema is `{version}`, and only 3 is known"));
+    let major = version.split('.').next().unwrap_or_default();
+    if !["2", "3"].contains(&major) {
+        return Err(format!("its schema is `{version}`, and only 2 and 3 are known"));
     }
     // Values that are not numbers are skipped.
     let count = |path| file.count(path).ok().flatten();
     let ranks = count("benchmark_parameters.tensor_parallel_size").or_else(|| count("gpu_info.num_gpus"));
     let vendor = file.text("gpu_info.gpu_type");
     let mut notes = vec![unit_note(vendor.as_deref()).to_owned()];
+    if major == "2" {
+        notes.push(IDLE.to_owned());
+    }
     if let Some(ranks) = ranks.filter(|ranks| *ranks > 1) {
         notes.push(format!(
             "weights and KV are those of one of {ranks} ranks, while the total is of all devices: they are multiplied by {ranks} here"
@@ -213,12 +226,8 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
         ..ModelFacts::default()
     };
     let case = case(file, name(file, None)?, facts, &mut notes)?;
-    // Profiles written by `scripts/batch.rhai` of this program have no `engine_metadata`: they name the engine in
-    // `info`.
-    let version = file
-        .chosen("engine_metadata.engine_version")
-        .or(file.chosen("info.version"));
-    let engine = file.text("info.engine").unwrap_or_else(|| "vllm".to_owned());
+    let version = file.chosen("engine_metadata.engine_version");
+    let engine = "vllm";
     Ok(ComparisonInput {
         model: file.text("model_info.name").or(file.text("benchmark_parameters.model")),
         engine: Some(
@@ -226,7 +235,77 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
                 .trim_end()
                 .to_owned(),
         ),
-        simulated: file.at("info.simulated").0 == true,
+        cases: vec![case],
+        notes,
+        ..ComparisonInput::default()
+    })
+}
+
+const IDLE: &str = "schema 2 reads the total after the engine has ended: it is that of an idle GPU, and weights, KV cache and activations are formulas";
+
+/// The profile of the script that loads a model with transformers: torch's counters of the current device, in 10^9 bytes.
+pub(super) fn read_transformers(file: &Node) -> Result<ComparisonInput, String> {
+    let gb = |key: &str| {
+        file.number(&format!("memory_breakdown.{key}_gb"))
+            .map(|value| bytes(value, GB))
+    };
+    let of = [
+        (
+            Component::Weights,
+            gb("model_weights")?,
+            Provenance::Measured,
+            "torch: allocated after loading",
+        ),
+        (
+            Component::KvUsed,
+            gb("kv_cache")?,
+            Provenance::Computed,
+            "torch: allocated after `generate` less before",
+        ),
+        (
+            Component::Activations,
+            gb("activations")?,
+            Provenance::Computed,
+            "torch: peak less allocated after `generate`",
+        ),
+    ];
+    let parts: Vec<Part> = of
+        .into_iter()
+        .filter_map(|(component, bytes, from, how)| Some(part(component, bytes?, from, how)))
+        .collect();
+    let count = |path: &str| file.count(&format!("model_info.{path}"));
+    let mut case = Case::new("profile");
+    for part in &parts {
+        case.metric(part.component.name(), Some(part.bytes as f64), Unit::Bytes);
+    }
+    let total = gb("total")?;
+    case.metric("total_measured", total.map(|total| total as f64), Unit::Bytes);
+    let (input, all) = (count("prompt_length")?, count("total_sequence_length")?);
+    case.facts = ModelFacts {
+        parameters: file.number("model_info.num_parameters")?,
+        weight_dtype: file.chosen("model_info.dtype"),
+        input,
+        output: all.zip(input).and_then(|(all, input)| all.checked_sub(input)),
+        concurrency: count("batch_size")?,
+        ..ModelFacts::default()
+    }
+    .counted();
+    if let Some(total) = total.and_then(|total| u64::try_from(total).ok()) {
+        case.breakdown = Some(Breakdown::new(None, total, parts).map_err(|fault| fault.message)?);
+    }
+    case.implausible = implausible(case.breakdown.as_ref(), &case.facts);
+    let mut notes = vec![
+        "torch's allocator on one device: the CUDA context is not in it, and the overhead is 0 by its formula"
+            .to_owned(),
+    ];
+    if let Some(gpus) = file.count("gpu_info.num_gpus")?.filter(|gpus| *gpus > 1) {
+        notes.push(format!(
+            "of {gpus} GPUs only one was read; `multi_gpu_overhead_gb` is mostly the others' weights"
+        ));
+    }
+    Ok(ComparisonInput {
+        model: file.text("model_info.model_name"),
+        engine: Some("transformers".to_owned()),
         cases: vec![case],
         notes,
         ..ComparisonInput::default()
@@ -255,6 +334,13 @@ pub(super) fn read_batch(file: &Node) -> Result<ComparisonInput, String> {
         unit_note(None).to_owned(),
         "empty cells may be zero or missing; they count as unknown".to_owned(),
     ];
+    if rows
+        .first()
+        .is_some_and(|row| row.at("kv_cache_allocated_gb").is_null())
+        && !of_all("kv_cache_gb").is_empty()
+    {
+        notes.push(IDLE.to_owned());
+    }
     let mut cases = Vec::new();
     for (index, row) in rows.iter().enumerate() {
         for (key, _) in &COLUMNS[..SETTINGS.len()] {

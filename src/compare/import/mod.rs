@@ -4,9 +4,12 @@
 //! actual units (bytes, MiB, GiB or 10^9 bytes, regardless of the tool's labels). `document` opens a file and handles
 //! loosely typed values. Remaining uncertainty becomes a note.
 
+mod batch;
 mod document;
+mod hpml;
 mod llm_sizer;
 mod statistics;
+mod sweep_folder;
 mod tensorrt_graphs;
 mod tgi_profiler;
 mod vllm_bench;
@@ -17,6 +20,7 @@ use document::{Document, Node};
 
 use crate::compare::{Case, ComparisonInput, Unit};
 use crate::fault::{Fault, Result};
+use crate::run::{JOURNAL, MANIFEST, is_pack};
 
 /// A format of another tool.
 struct Format {
@@ -51,19 +55,67 @@ const FORMATS: &[Format] = &[
         read: tgi_profiler::read,
     },
     Format {
-        name: "llm-sizer profile (schema 3)",
-        holds: "GPU memory of one `vllm bench latency` by component, mostly computed from formulas, with latencies (LLM-sizer schema 3)",
+        name: "profiler batch",
+        holds: "one configuration of a batch of this program: memory by component, and a load",
+        form: Form::Object,
+        // Before LLM-sizer's, whose keys it has too.
+        keys: &[&["point", "asked", "verdict", "memory"]],
+        read: batch::read,
+    },
+    Format {
+        name: "profiler batch table",
+        holds: "the configurations of a batch of this program",
+        form: Form::Rows,
+        keys: &[&["model_id", "input_len", "batch_size", "memory_since_start"]],
+        read: batch::read_table,
+    },
+    Format {
+        name: "llm-sizer profile",
+        holds: "GPU memory of one `vllm bench latency` by component, mostly computed from formulas, with latencies (LLM-sizer schema 2 or 3)",
         form: Form::Object,
         keys: &[&["memory_breakdown", "schema_version"]],
         read: llm_sizer::read,
     },
     Format {
-        name: "llm-sizer batch CSV (schema 3)",
-        holds: "one row for each configuration that LLM-sizer's batch driver profiled",
+        name: "llm-sizer transformers profile",
+        holds: "torch's memory during one `generate` of transformers, on one device (LLM-sizer's first script)",
+        form: Form::Object,
+        keys: &[&["memory_breakdown", "model_info", "gpu_info"]],
+        read: llm_sizer::read_transformers,
+    },
+    Format {
+        name: "llm-sizer batch CSV",
+        holds: "one row for each configuration that LLM-sizer's batch driver profiled (schema 2 or 3)",
         form: Form::Rows,
-        // The first key is missing from schema 2, where other keys have other meanings.
-        keys: &[&["kv_cache_allocated_gb", "model_id", "batch_size", "total_memory_gb"]],
+        keys: &[
+            &["kv_cache_allocated_gb", "model_id", "batch_size", "total_memory_gb"],
+            &["kv_cache_gb", "model_id", "batch_size", "total_memory_gb"],
+        ],
         read: llm_sizer::read_batch,
+    },
+    Format {
+        name: "hpml GPU memory",
+        holds: "GPU memory over time while TGI served requests (`gpu_memory_data.json`)",
+        form: Form::Object,
+        keys: &[&["history_times", "history_memory_mb"]],
+        read: hpml::read_memory,
+    },
+    Format {
+        name: "hpml KV cache",
+        holds: "KV cache usage over time while vLLM served requests (`kv_cache_data.json`)",
+        form: Form::Object,
+        keys: &[&["history_times", "history_values"]],
+        read: hpml::read_kv_cache,
+    },
+    Format {
+        name: "hpml requests",
+        holds: "latency and tokens of single requests to TGI, by concurrency",
+        form: Form::Rows,
+        keys: &[
+            &["ttft_ms", "latency_ms", "throughput_tok_per_sec"],
+            &["ttft_ms", "latency_ms", "aggregate_throughput_tok_per_sec"],
+        ],
+        read: hpml::read_requests,
     },
     Format {
         name: SGLANG,
@@ -98,8 +150,8 @@ const FORMATS: &[Format] = &[
         read: vllm_bench::read,
     },
     Format {
-        name: "vllm bench sweep summary",
-        holds: "throughput and latency of the runs of a `vllm bench sweep`",
+        name: SWEEP,
+        holds: SWEEP_HOLDS,
         form: Form::Rows,
         keys: &[&["request_throughput", "duration"]],
         read: vllm_bench::read_sweep,
@@ -163,12 +215,30 @@ const SGLANG_KEYS: &[&[&str]] = &[
     &["request_throughput", "duration", "total_output_tokens_retokenized"],
 ];
 
-/// Reads a file of another tool.
+const SWEEP: &str = "vllm bench sweep";
+const SWEEP_HOLDS: &str = "throughput and latency of the runs of a `vllm bench sweep`";
+
+/// Whether another tool wrote this file or folder: it is not a run's folder.
+pub fn is_foreign(path: &Path) -> bool {
+    match path.is_dir() {
+        true => !path.join(MANIFEST).exists() && !path.join(JOURNAL).exists() && !sweep_folder::runs(path).is_empty(),
+        false => path.is_file() && !is_pack(path),
+    }
+}
+
+/// Reads a file of another tool, or the folder of a `vllm bench sweep`.
 ///
 /// # Errors
 ///
 /// `usage` if the format is unknown or the file is broken; the message names the place.
 pub fn read(path: &Path) -> Result<ComparisonInput> {
+    if path.is_dir() {
+        let runs = sweep_folder::runs(path);
+        let mut input = sweep_folder::read(path, &runs)?;
+        input.format = SWEEP;
+        input.holds = SWEEP_HOLDS;
+        return Ok(input);
+    }
     let document = Document::open(path)?;
     let has = |keys: &&[&str]| keys.iter().all(|key| document.keys.iter().any(|known| known == key));
     let form = match (document.lines, document.is_object()) {

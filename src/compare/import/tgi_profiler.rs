@@ -91,6 +91,7 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     Ok(ComparisonInput {
         model: config.text("model_id"),
         engine: Some("tgi".to_owned()),
+        gpus: Some(config.at("gpu_ids").0.clone()).filter(Value::is_array),
         boundary: axes(&config, &results)?.map(|axes| RecordedBoundary {
             described: json!({ "axes": axes }),
             points: points.collect(),
@@ -102,16 +103,24 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     })
 }
 
-/// A result in our terms.
+/// A result in our terms, with its own time and words.
 fn answer(tested: &Tested<'_>) -> Value {
+    let time = text(tested.result, "timestamp");
     if tested.success {
-        return json!({ "verdict": "ok" });
+        return json!({ "verdict": "ok", "evidence": { "time": time } });
     }
     let kind = tested.error_type;
     let [message, logs] = ["error_msg", "container_logs"].map(|name| text(tested.result, name));
+    let log: Vec<&str> = logs.lines().collect();
     if Verdict::from_name(kind).is_some() {
-        let cause = (!tested.result.at("error_msg").is_null()).then_some(message);
-        return json!({ "verdict": kind, "cause": cause, "evidence": { "log": logs.lines().collect::<Vec<_>>() } });
+        // Written by this program: `cause: message`, either of them alone, or nothing.
+        let (cause, message) = message.split_once(": ").unwrap_or(if is_cause(message) {
+            (message, "")
+        } else {
+            ("", message)
+        });
+        let cause = (!cause.is_empty()).then_some(cause);
+        return json!({ "verdict": kind, "cause": cause, "evidence": { "message": message, "log": log, "time": time } });
     }
     let says = |word: &&str| [message, logs, kind].iter().any(|text| text.contains(*word));
     let (verdict, cause) = match kind {
@@ -120,7 +129,13 @@ fn answer(tested: &Tested<'_>) -> Value {
         "ContainerError" => ("start_failed", None),
         _ => ("error", None),
     };
-    json!({ "verdict": verdict, "cause": cause, "evidence": { "message": message, "error_type": kind } })
+    let evidence = json!({ "message": message, "error_type": kind, "log": log, "time": time });
+    json!({ "verdict": verdict, "cause": cause, "evidence": evidence })
+}
+
+/// Whether a word is the name of a cause, not a sentence.
+fn is_cause(word: &str) -> bool {
+    !word.is_empty() && word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_')
 }
 
 /// The search space; without bounds in the file, the range of the points.

@@ -92,6 +92,7 @@ fn case(run: &Node) -> Case {
         weight_dtype: run.chosen("dtype"),
         kv_dtype: run.chosen("kv_cache_dtype"),
         tensor_parallel: run.count(TENSOR_PARALLEL).ok().flatten(),
+        concurrency: run.count("max_concurrency").ok().flatten(),
         ..ModelFacts::default()
     };
     case

@@ -47,9 +47,9 @@ pub fn start(engine: &Engine) -> Result<bool> {
     match ensure(engine, &mut engine.lock(), Limits::SMALLEST)? {
         Ensured::Running(started) => Ok(started),
         Ensured::Failed(failure) => {
-            let reason = failure.evidence.message.unwrap_or_default();
+            let reason = failure.evidence.message.as_deref().unwrap_or_default();
             let message = format!("`{}` did not start: {reason}", engine.name());
-            Err(Fault::new(Kind::Engine, message).hint(format!("{}; see its log", failure.cause)))
+            Err(Fault::new(Kind::Engine, message).hint(format!("{}: {}", failure.cause, failure.remedy())))
         }
     }
 }

@@ -345,7 +345,7 @@ fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
     Panel::new("", x, y, layers).with_tooltips(tooltips).with_notes(notes)
 }
 
-fn colour(component: Component) -> Colour {
+pub(super) fn colour(component: Component) -> Colour {
     match component {
         Component::Weights => Colour::Series(0),
         Component::KvPool => Colour::Series(1),

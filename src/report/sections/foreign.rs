@@ -1,5 +1,7 @@
 //! A file of another tool: its page, and the text that `show` prints.
 
+mod pictures;
+
 use serde_json::Value;
 
 use super::boundaries::section;
@@ -50,6 +52,8 @@ pub fn imported(input: &ComparisonInput) -> Result<Document> {
         boundary: None,
         ..input.clone()
     };
+    let drawn = Section::new("drawn", "What it shows").with(pictures::all(input));
+    document.sections.extend((!drawn.blocks.is_empty()).then_some(drawn));
     let file = Section::new("file", "The file").with(comparison_input(&rest, MARKDOWN)?);
     document.sections.push(file);
     Ok(document)
@@ -88,6 +92,21 @@ pub fn comparison_input(input: &ComparisonInput, page: Page) -> Result<Vec<Block
     for case in others {
         blocks.extend(case_blocks(case, page));
     }
+    let over_time = input.series.iter().filter_map(|series| {
+        let (first, last) = (series.points.first()?, series.points.last()?);
+        let highest = series
+            .points
+            .iter()
+            .map(|(_, value)| *value)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let (highest, seconds) = (with_unit(highest, series.unit), last.0 - first.0);
+        Some(format!(
+            "{}: {} values over {seconds:.0} s, at most {highest}; `profiler report` draws it",
+            series.name,
+            series.points.len()
+        ))
+    });
+    blocks.extend(Block::list("over time", over_time.collect(), Weight::Normal));
     blocks.extend(Block::list("notes", input.notes.clone(), Weight::Normal));
     Ok(blocks)
 }

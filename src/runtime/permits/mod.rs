@@ -69,6 +69,8 @@ struct Named {
     // Canonical paths of files, and of model folders.
     files: Vec<PathBuf>,
     models: Vec<PathBuf>,
+    // Files that a shipped script may write.
+    outputs: Vec<String>,
     /// Whether the user types the script (the REPL). Ports of this machine and images in it then count as named by the
     /// user.
     typed: bool,
@@ -460,6 +462,23 @@ impl Permits {
         Ok(real)
     }
 
+    /// Returns the absolute path of a file after checking that the script may write it.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a path without a file's name; `not_allowed` unless the user named it on the command line, as
+    /// `output` of a shipped script, or allowed its folder.
+    pub fn check_output(&self, file: &str) -> Result<PathBuf> {
+        let path = std::path::absolute(file).map_err(|error| Fault::usage(format!("`{file}`: {error}")))?;
+        if path.file_name().is_none() || file.ends_with('/') {
+            return Err(Fault::usage(format!("`{file}` is no name of a file")));
+        }
+        if !self.names(|named| named.outputs.iter().any(|named| named == file)) {
+            self.settle(self.path_want(&path, Access::Write).into_iter().collect())?;
+        }
+        Ok(path)
+    }
+
     /// Text of a file that [`Permits::check_file`] allows, up to 256 MiB of UTF-8.
     ///
     /// # Errors
@@ -536,6 +555,8 @@ impl Named {
             "api_key_env" => self.keys.push(text.to_owned()),
             "container" => self.containers.push(text.to_owned()),
             "image" | "program" => self.starts.push(text.to_owned()),
+            // In most scripts it is a number of tokens, and then no script writes a file of that name.
+            "output" => self.outputs.push(text.to_owned()),
             // A model has many files, so its folder is added. A name that is not a path is a model of the hub.
             "model" | "tokenizer" => self.models.extend(real.ok().map(|mut model| {
                 if model.is_file() {

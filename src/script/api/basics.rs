@@ -93,6 +93,26 @@ pub mod basics {
         }
     }
 
+    /// This run and the time: `#{ run, profiler, time }`, the run's id, the version of the program, and the time now, in
+    /// UTC. A resumed run gets another time: within `engine.trial` the first one is kept with the answer.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let now = run_info();
+    /// assert(now.time.ends_with("Z") && now.profiler != "");
+    /// ```
+    #[rhai_fn(name = "run_info", return_raw)]
+    pub fn run_info(context: NativeCallContext) -> Caught<Dynamic> {
+        let host = begin_call(&context);
+        let info = json!({
+            "run": host.run.id(),
+            "profiler": env!("CARGO_PKG_VERSION"),
+            "time": format!("{:.0}", world::now()),
+        });
+        Ok(to_script(&info)?)
+    }
+
     /// A fault to throw. If it is not caught, the run ends with the exit status of its kind: `usage` 2, `missing`,
     /// `not_allowed` and `start_failed` 3, `threshold` 4, `script` 1 (as for any other thrown value). `hint` is the remedy.
     ///

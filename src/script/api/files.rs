@@ -1,6 +1,7 @@
 //! Script API of files: permitted files, files of the run's folder, results of other tools, and workloads (the lengths
 //! of typical requests). The journal keeps each answer, and a resumed run replays it.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use rhai::plugin::*;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use crate::compare::export::TgiProfiler;
 use crate::compare::import;
 use crate::fault::{Fault, Kind, Result};
-use crate::run::Operation;
+use crate::run::{Folder, Operation, hide};
 use crate::script::suggest::{nearest, quoted};
 use crate::script::{BoundaryHandle, Caught, Host, begin_call, shipped, to_script};
 
@@ -77,6 +78,15 @@ fn depth(text: &str) -> usize {
     text.bytes().fold((0, 0), step).1
 }
 
+/// Writes a file that the user named, without secrets.
+fn write_output(file: &Path, text: &str) -> Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(folder).map_err(|error| Fault::io(folder, &error))?;
+    let name = file.file_name().unwrap_or_default();
+    let replaced = Folder::open(folder)?.replace(Path::new(name), |written| written.write_all(hide(text).as_bytes()));
+    replaced.map_err(|fault| fault.hint("choose another place with `--output`"))
+}
+
 /// The path of a written file; `()` in a run without a folder.
 fn written(path: Option<PathBuf>) -> Dynamic {
     path.map_or(Dynamic::UNIT, |path| path.display().to_string().into())
@@ -102,6 +112,7 @@ fn read_results_file(host: &Host, path: &str) -> Result<Value> {
         Ok(json!({
             "format": subject.format,
             "model": subject.model,
+            "gpus": subject.gpus,
             "axes": boundary.described["axes"],
             "points": points,
             "notes": subject.notes,
@@ -297,6 +308,30 @@ pub mod files {
         Ok(written(begin_call(&context).run.write_file(name, text)?))
     }
 
+    /// Writes a text to a file outside of the run's folder, atomically replacing an existing one; missing folders are
+    /// made. The file is one that the command line names as `output` of a shipped script, or lies in a folder that
+    /// `--allow mount=PATH` allows. Returns its path. A dry run writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// `not_allowed` for any other file; `usage` for a path without a file's name; `io` if it cannot be written.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let p = params(#{ output: param((), "a file to write") });
+    /// if p.output != () { files::save(p.output, "{}"); }
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn save(context: NativeCallContext, path: &str, text: &str) -> Caught<String> {
+        let host = begin_call(&context);
+        let file = host.permits.check_output(path)?;
+        if !host.settings.dry_run {
+            write_output(&file, text)?;
+        }
+        Ok(file.display().to_string())
+    }
+
     /// Appends a text to `files/NAME` in the run's folder. The first call in each execution of a run truncates the
     /// file, because a resumed script repeats its calls. Returns its path, `()` if the run has no folder.
     ///
@@ -315,7 +350,8 @@ pub mod files {
         Ok(written(begin_call(&context).run.append_file(name, text)?))
     }
 
-    /// Reads the boundary in a file of another tool: `#{ format, model, axes, points, notes }`.
+    /// Reads the boundary in a file of another tool: `#{ format, model, gpus, axes, points, notes }`; `gpus` is `()` if the
+    /// file names none.
     ///
     /// `points` is a list of `#{ point, answer }` in the order of the file, for `map.record(point, answer)`. An answer
     /// moves the boundary only if the file says that memory ran out. `notes` lists what is uncertain in the file.
@@ -348,8 +384,9 @@ pub mod files {
     ///
     /// Options: `model` (`""`), `gpus` (`[0]`), `search` (`#{}`), the options of `neighbours::search`, and
     /// `output_tolerance` (0 tokens), which is written as a share of the shortest output. That format has only success
-    /// and failure. An inconclusive point is written as a failure, with our verdict as `error_type` and its cause as
-    /// `error_msg`, so that `files::results` and `profiler show` recognize it. For a short output only the verdict is
+    /// and failure. An inconclusive point is written as a failure, with our verdict as `error_type` and its cause and
+    /// message as `error_msg`, so that `files::results` and `profiler show` recognize it. Each point has the time at
+    /// which it was recorded; one from such a file keeps the time and the words of that file. For a short output only the verdict is
     /// kept, not what it proves.
     ///
     /// # Errors
@@ -374,8 +411,11 @@ pub mod files {
             let fault = Fault::usage(format!("results cannot be written as `{format}`"));
             return Err(fault.hint("the only format is `tgi-profiler`").into());
         }
-        let document = crate::script::options::<TgiProfiler>(options)?.document(&map.lock())?;
-        Ok(written(begin_call(&context).run.export("profile_res", &document)?))
+        let host = begin_call(&context);
+        let options = crate::script::options::<TgiProfiler>(options)?;
+        let times = map.times(&host);
+        let document = options.document(&map.lock(), &times)?;
+        Ok(written(host.run.export("profile_res", &document)?))
     }
 }
 

@@ -17,6 +17,8 @@ fn neighbours(out: &Path, more: &[&str]) -> Value {
         "--set",
         "engine=sim",
         "--set",
+        "model=meta-llama/Llama-3.1-8B-Instruct",
+        "--set",
         "input=[2048,32768]",
         "--set",
         "output=[512,32768]",
@@ -129,6 +131,61 @@ fn our_own_file_is_gone_on_from_too() {
     );
     assert_eq!(after[..before.len()], before[..]);
     assert!(after.len() > before.len());
+}
+
+#[test]
+fn each_point_keeps_its_time_and_its_words() {
+    let folder = temp();
+    let from = format!("resume_from={}", fixture("tgi-profiler.json"));
+    let run = folder.path().join("run");
+    neighbours(&run, &["--set", &from, "--set", "search.max_probes=2"]);
+    let (ours, theirs) = (read(&written(&run)), read(Path::new(&fixture("tgi-profiler.json"))));
+    let theirs = theirs["results"].as_array().unwrap();
+    assert_eq!(&ours["results"].as_array().unwrap()[..theirs.len()], &theirs[..]);
+    let own: Vec<&str> = ours["results"].as_array().unwrap()[theirs.len()..]
+        .iter()
+        .map(|row| row["timestamp"].as_str().unwrap())
+        .collect();
+    assert!(
+        !own.is_empty() && own.iter().all(|time| !time.starts_with("2025") && !time.ends_with('Z')),
+        "{own:?}"
+    );
+}
+
+#[test]
+fn a_file_of_another_search_is_refused_unless_it_is_named() {
+    let run = |script: &str, more: &[&str]| {
+        let set = format!("resume_from={}", fixture("tgi-profiler.json"));
+        let run = Profiler::new().args([
+            "run",
+            script,
+            "--set",
+            "engine=sim",
+            "--set",
+            &set,
+            "--out",
+            "run",
+            "--json",
+        ]);
+        run.args(["--set", "search.max_probes=1"]).args(more).run()
+    };
+    for script in ["neighbours", "adaptive"] {
+        let refused = run(script, &[]).code(2).stderr("meta-llama/Llama-3.1-8B-Instruct");
+        let _ = refused.stderr("--resume-other");
+        let named = ["--model", "meta-llama/Llama-3.1-8B-Instruct"];
+        let _ = run(script, &[&named[..], &["--gpus", "1"]].concat())
+            .code(2)
+            .stderr("the GPUs [0]");
+        let _ = run(script, &[&named[..], &["--input", "128..4096"]].concat())
+            .code(2)
+            .stderr("the range [2048, 32768] of input");
+        for taken in [&named[..], &["--resume-other", "true"]] {
+            let outcome = run(script, taken);
+            let points = outcome.json()["result"]["points"].clone();
+            assert_eq!(points[7]["verdict"], "oom", "{script} {taken:?}: {}", outcome.stderr);
+            assert_eq!(points[7]["point"], json!({ "input": 32768, "output": 512 }));
+        }
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::engine::value;
 use crate::script::bench::Bench;
+use crate::support::{Profiler, model};
 
 /// The answers to probes of `engine`, which is simulated.
 #[track_caller]
@@ -141,4 +142,43 @@ fn transformers_errors_that_are_no_json_are_read() {
             .contains("SIMULATED failure of the engine"),
         "{answer}"
     );
+}
+
+/// Both refuse requests for another model than their own: the simulated ones have the model that is named.
+#[test]
+fn a_simulated_server_has_the_model_that_is_named() {
+    for engine in ["transformers", "ollama"] {
+        let outcome = Profiler::new()
+            .file("mine/tokenizer.json", model::tokenizer())
+            .file("mine/config.json", "{}")
+            .args([
+                "run",
+                "throughput",
+                "--engine",
+                engine,
+                "--runtime",
+                "sim",
+                "--model",
+                "./mine",
+            ])
+            .args([
+                "--concurrency",
+                "1",
+                "--requests",
+                "4",
+                "--input",
+                "32",
+                "--output",
+                "4",
+            ])
+            .args(["--set", "sim.time_scale=0.02", "--json"])
+            .run()
+            .success();
+        let level = &outcome.json()["result"]["workloads"][0]["levels"][0];
+        assert_eq!(
+            (&level["completed"], &level["failed"]),
+            (&json!(4), &json!(0)),
+            "{engine}: {level}"
+        );
+    }
 }

@@ -255,6 +255,13 @@ fn curves_plot(sweeps: &[&Sweep], name: String, title: String, words: String, re
     });
     let metric = ["output_throughput".to_owned()];
     let throughput = panel(sweeps, "output throughput", Unit::TokensPerSecond, &metric);
+    // Only with a price.
+    let cost = panel(
+        sweeps,
+        "cost of a million output tokens, $",
+        Unit::Count,
+        &["cost_output".to_owned()],
+    );
     let mut caption = if single {
         "Percentiles that too few requests support are drawn too; the table marks them with ~.".to_owned()
     } else {
@@ -267,7 +274,7 @@ fn curves_plot(sweeps: &[&Sweep], name: String, title: String, words: String, re
         .first()
         .filter(|_| single)
         .and_then(|sweep| attainment_panel(sweep, required));
-    let panels = attainment.into_iter().chain(throughput).chain(latencies);
+    let panels = attainment.into_iter().chain(throughput).chain(latencies).chain(cost);
     Plot::new(name, title, panels).with_alt(words, caption)
 }
 
