@@ -50,6 +50,7 @@ mod fuzz;
 mod hub;
 mod import;
 mod io_faults;
+mod isolate;
 mod journal;
 mod killed;
 mod launches;

@@ -18,11 +18,17 @@ use crate::runtime::Exit;
 /// Time that an engine gets to answer again after a failure before it is restarted.
 const RECOVERY: Duration = Duration::from_secs(5);
 
-/// Stops an engine that has exited, no longer answers, or was started for smaller limits.
+/// Whether a running engine has served its point, if every point gets a fresh one.
+pub(crate) fn is_spent(engine: &Engine, live: &Live) -> bool {
+    engine.options.isolates() && live.stages.first.is_some()
+}
+
+/// Stops an engine that has exited, no longer answers, was started for smaller limits, or has served its point.
 pub(crate) fn drop_unusable(engine: &Engine, live: &mut Live, requested: Limits) -> Result<()> {
     let Some(running) = &live.running else { return Ok(()) };
     let covers = running.limits.is_none_or(|limits| limits.cover(&requested));
     let usable = covers
+        && !is_spent(engine, live)
         && engine.wait(running.server.exit())?.is_none()
         && match live.health {
             Health::Good => true,
