@@ -116,7 +116,10 @@ pub(super) fn execute(
     preview.wants = host.permits.wants();
     preview.seconds_at_most = limit.unwrap_or_default();
     preview.parameters = parameters;
-    let isolates = preview.engines.iter().any(|engine| engine["options"]["isolate"] == true);
+    let isolates = preview
+        .engines
+        .iter()
+        .any(|engine| engine["options"]["isolate"] == true);
     for search in &mut preview.boundaries {
         search.expected_probes = is_complete.then_some(search.probes);
         search.expected_starts = isolates.then_some(search.probes);
@@ -163,10 +166,11 @@ fn is_unset(value: &Value) -> bool {
 }
 
 /// Lines of the launch preview: label, the only runtime it applies to, JSON pointer.
-const LAUNCH: [(&str, Option<&str>, &str); 15] = [
+const LAUNCH: [(&str, Option<&str>, &str); 16] = [
     ("engine", None, "/info/engine"),
     ("runtime", None, "/runtime"),
     ("image", Some("docker"), "/launch/image"),
+    ("in the container", Some("process"), "/options/container"),
     ("entry point", Some("docker"), "/launch/entrypoint"),
     ("arguments", Some("docker"), "/launch/args"),
     ("command", Some("process"), "/launch/command"),

@@ -325,7 +325,11 @@ mod tests {
                 false,
             ),
             (json!("short_output"), false, true),
-            (json!({ "verdict": "ok", "starts": 1, "isolated": { "above": 0 } }), true, false),
+            (
+                json!({ "verdict": "ok", "starts": 1, "isolated": { "above": 0 } }),
+                true,
+                false,
+            ),
         ];
         for (answer, down, again) in cases {
             let read = PointAnswer::read_probe(&answer, 1.0).unwrap();

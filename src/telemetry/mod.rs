@@ -27,7 +27,8 @@ pub use series::{
     ActivitySample, DeviceActivity, PeakSnapshot, Phase, ProcessMemory, Series, SeriesRow, SlowSamples, Spread,
 };
 pub use tenancy::{
-    FOREIGN_LIMIT, ForeignProcess, SETTLE_SLACK, Settled, foreign_processes, never_settled, require_alone, settle, unsettled,
+    FOREIGN_LIMIT, ForeignProcess, SETTLE_SLACK, Settled, foreign_processes, never_settled, require_alone, settle,
+    unsettled,
 };
 
 use crate::fault::{Fault, Result};

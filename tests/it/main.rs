@@ -49,6 +49,7 @@ mod fleet;
 mod fuzz;
 mod hub;
 mod import;
+mod inside;
 mod io_faults;
 mod isolate;
 mod journal;

@@ -79,7 +79,10 @@ impl Tested {
             dry_run: false,
         };
         let mut options = json!({ "runtime": "process", "gpus": [0], "settle_timeout": 0.3 });
-        options.as_object_mut().unwrap().extend(further.as_object().unwrap().clone());
+        options
+            .as_object_mut()
+            .unwrap()
+            .extend(further.as_object().unwrap().clone());
         let adapter = script::adapter(&host, "./mine.rhai").unwrap();
         Self {
             engine: Pool::describe(&context, &adapter, vec![serde_json::from_value(options).unwrap()]).unwrap(),

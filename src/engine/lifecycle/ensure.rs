@@ -172,7 +172,8 @@ fn check_model(engine: &Engine) -> Result<()> {
         return Ok(());
     };
     let is_path = name.starts_with(['/', '.', '~']) || name.ends_with(".gguf");
-    if is_path && !engine.context.home.join(name).exists() {
+    let is_here = engine.options.container.is_none();
+    if is_path && is_here && !engine.context.home.join(name).exists() {
         return Err(Fault::missing(
             format!("there is no model `{name}`"),
             "check the path; a model of the Hugging Face hub is named `org/name`",

@@ -16,7 +16,8 @@ use crate::run::{Event, WrittenFile, hide};
 use crate::runtime::{RuntimeKind, server_url};
 use crate::telemetry::host::{Cgroup, Roots, Tree};
 use crate::telemetry::{
-    Phase, Polled, Reading, SETTLE_SLACK, Sampler, Settled, Source, files, never_settled, require_alone, settle, unsettled,
+    Phase, Polled, Reading, SETTLE_SLACK, Sampler, Settled, Source, files, never_settled, require_alone, settle,
+    unsettled,
 };
 use crate::warning::Warning;
 use crate::{http, world};
@@ -95,7 +96,9 @@ pub(crate) fn wait_for_baseline(engine: &Engine, baseline: &mut Option<Reading>)
     if shared && !isolates {
         return Ok(None);
     }
-    let Some(mut source) = gpus(engine)? else { return Ok(None) };
+    let Some(mut source) = gpus(engine)? else {
+        return Ok(None);
+    };
     let mut seen = Settled {
         back: true,
         ..Settled::default()
@@ -127,15 +130,25 @@ pub(crate) fn isolated(engine: &Engine, stages: &MemoryStages, seen: Option<Sett
     let stopped = stages.usage.baseline.as_ref().zip(stages.usage.after.as_ref());
     let of_stages = |(before, after): (&Stage, &Stage)| {
         let above = after.sum.saturating_sub(before.sum);
-        Settled { seconds: 0.0, above, back: above <= SETTLE_SLACK }
+        Settled {
+            seconds: 0.0,
+            above,
+            back: above <= SETTLE_SLACK,
+        }
     };
-    let seen = seen.or(stopped.map(of_stages)).unwrap_or(Settled { back: true, ..Settled::default() });
+    let seen = seen.or(stopped.map(of_stages)).unwrap_or(Settled {
+        back: true,
+        ..Settled::default()
+    });
     if !seen.back {
         let (mib, seconds) = (seen.above >> 20, seen.seconds);
         let message = format!(
             "{mib} MiB of the last engine's memory were still in use {seconds:.0} s after it ended: the next point was not isolated from it"
         );
-        engine.context.run.warn(Warning::new("not_isolated", message).sized(seen.above as f64))?;
+        engine
+            .context
+            .run
+            .warn(Warning::new("not_isolated", message).sized(seen.above as f64))?;
     }
     Ok(Some(seen))
 }

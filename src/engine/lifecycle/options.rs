@@ -270,7 +270,7 @@ impl LaunchOptions {
         use RuntimeKind::{Attach, Docker, Process, Sim};
         const STARTS: &[RuntimeKind] = &[Docker, Process, Sim];
         const NATIVE: &[RuntimeKind] = &[Docker, Process];
-        let published = runtime == Attach && self.container.is_some();
+        let published = matches!(runtime, Attach | Process) && self.container.is_some();
         let given = [
             ("dtype", self.dtype.is_some(), STARTS),
             ("quantization", self.quantization.is_some(), STARTS),
@@ -287,6 +287,7 @@ impl LaunchOptions {
             ("isolate", self.isolates(), STARTS),
             ("env", !self.env.is_empty(), NATIVE),
             ("program", self.program.is_some(), &[Process]),
+            ("container", self.container.is_some(), &[Attach, Process]),
             ("image", self.image.is_some(), &[Docker]),
             ("port", self.port.is_some() && !published, &[Docker]),
             ("memory_limit", self.memory_limit.is_some(), &[Docker]),

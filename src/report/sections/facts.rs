@@ -319,10 +319,19 @@ fn isolation(seen: &[Settled]) -> Option<String> {
     let longest = seen.iter().map(|one| one.seconds).fold(0.0, f64::max);
     let not_back = seen.iter().filter(|one| !one.back).count();
     let memory = match not_back {
-        0 => format!("memory was back at its baseline before each start (at most {} more", Bytes(most)),
-        _ => format!("memory was above its baseline before {} (up to {}", Count(not_back, "start"), Bytes(most)),
+        0 => format!(
+            "memory was back at its baseline before each start (at most {} more",
+            Bytes(most)
+        ),
+        _ => format!(
+            "memory was above its baseline before {} (up to {}",
+            Count(not_back, "start"),
+            Bytes(most)
+        ),
     };
-    Some(format!("{points}, each on a fresh engine; {memory}, after up to {longest:.1} s)"))
+    Some(format!(
+        "{points}, each on a fresh engine; {memory}, after up to {longest:.1} s)"
+    ))
 }
 
 /// A text from each engine, without duplicates.
