@@ -20,6 +20,8 @@ pub(super) struct Confidence {
     pub(super) report_failed: bool,
     /// Number of engine starts; `None` for an attached server.
     pub(super) starts: Option<usize>,
+    /// Whether each point got a fresh engine.
+    pub(super) isolated: bool,
     /// Duration, if it is long enough to mention.
     pub(super) seconds: Option<f64>,
 }
@@ -82,6 +84,7 @@ impl Confidence {
             cut_short,
             report_failed: search.report_failed,
             starts: search.starts.filter(|starts| *starts > 0),
+            isolated: search.isolated,
             seconds: search.seconds.filter(|seconds| *seconds >= 1.0),
         })
     }

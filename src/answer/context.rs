@@ -54,6 +54,8 @@ pub(super) struct Search {
     pub(super) probes: Option<usize>,
     /// Number of engine starts.
     pub(super) starts: Option<usize>,
+    /// Whether each point got a fresh engine.
+    pub(super) isolated: bool,
     pub(super) seconds: Option<f64>,
     pub(super) ended: Option<SearchEnd>,
     pub(super) verified: Option<Verified>,
@@ -129,6 +131,7 @@ impl Search {
         Self {
             probes: count(&value["probes"]),
             starts: count(&value["starts"]),
+            isolated: value["isolated"] == true,
             seconds: value["seconds"].as_f64(),
             ended: value["stopped"].as_str().map(SearchEnd::read),
             verified: Some(&value["verified"])

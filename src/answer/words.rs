@@ -297,7 +297,16 @@ fn confidence_text(found: &Confidence, state: OutcomeKind) -> String {
             .report_failed
             .then(|| "the engine's report did not hold".to_owned()),
     );
-    parts.extend(found.starts.map(|starts| Count(starts, "engine start").to_string()));
+    let alone = if found.isolated {
+        " (a fresh engine for each point)"
+    } else {
+        ""
+    };
+    parts.extend(
+        found
+            .starts
+            .map(|starts| format!("{}{alone}", Count(starts, "engine start"))),
+    );
     let seconds = found.seconds.map(Duration::from_secs_f64);
     parts.extend(seconds.map(|seconds| Clock(seconds).to_string()));
     parts.join(", ")

@@ -50,6 +50,9 @@ struct Search {
     probes: usize,
     /// `None` if the script reached something that cannot be simulated.
     expected_probes: Option<usize>,
+    /// The engine starts, if each point gets a fresh engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_starts: Option<usize>,
 }
 
 impl Preview {
@@ -113,8 +116,13 @@ pub(super) fn execute(
     preview.wants = host.permits.wants();
     preview.seconds_at_most = limit.unwrap_or_default();
     preview.parameters = parameters;
+    let isolates = preview
+        .engines
+        .iter()
+        .any(|engine| engine["options"]["isolate"] == true);
     for search in &mut preview.boundaries {
         search.expected_probes = is_complete.then_some(search.probes);
+        search.expected_starts = isolates.then_some(search.probes);
     }
     if json {
         program.print_json(&*preview)?;
@@ -158,10 +166,11 @@ fn is_unset(value: &Value) -> bool {
 }
 
 /// Lines of the launch preview: label, the only runtime it applies to, JSON pointer.
-const LAUNCH: [(&str, Option<&str>, &str); 15] = [
+const LAUNCH: [(&str, Option<&str>, &str); 16] = [
     ("engine", None, "/info/engine"),
     ("runtime", None, "/runtime"),
     ("image", Some("docker"), "/launch/image"),
+    ("in the container", Some("process"), "/options/container"),
     ("entry point", Some("docker"), "/launch/entrypoint"),
     ("arguments", Some("docker"), "/launch/args"),
     ("command", Some("process"), "/launch/command"),
@@ -245,8 +254,15 @@ fn describe(preview: &Preview, notice: Option<String>) -> String {
             Some(probes) => format!("about {probes} probes, if half of it fits"),
             None => format!("{} probes and more", search.probes),
         });
+        let isolates = search.expected_starts.is_some();
+        if let Some(starts) = search.expected_starts {
+            entries.push(format!("about {starts} engine starts: each point gets a fresh engine"));
+        }
         entries.push(match preview.seconds_at_most.as_f64() {
             Some(seconds) => format!("at most {seconds} s, as `search.max_seconds` says"),
+            None if isolates => {
+                "duration: that of a start and a probe for each point, known after the first; `search.max_seconds` bounds it".to_owned()
+            }
             None => "duration: known after the first one; `search.max_seconds` bounds it".to_owned(),
         });
         let first = search.first_points.iter().enumerate();

@@ -29,8 +29,10 @@ use serde_json::{Map, Value};
 use stats::{LoadStats, RepeatStats};
 
 use crate::boundary::{Cause, Verdict};
+use crate::telemetry::Settled;
 
-/// One load, or several repeats of it evaluated together. Every JSON key is always present; `null` means unknown.
+/// One load, or several repeats of it evaluated together. Every JSON key but `isolated` is always present; `null` means
+/// unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadAnswer {
     /// Statistics of the requests.
@@ -53,6 +55,9 @@ pub struct LoadAnswer {
     pub repeats: Option<LoadRepeats>,
     /// How the engine died, if it did.
     pub died: Option<EngineDeath>,
+    /// Memory before the start, if the engine was started for this load alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolated: Option<Settled>,
     /// Number of the load in the run, from 1.
     pub number: u64,
     /// Path of the request records in the run folder; with several repeats, the path of the first one's.

@@ -168,6 +168,9 @@ impl PointAnswer {
     /// Whether the engine is likely gone after this answer, so that the next probe has to start it. `was_down` says
     /// whether this probe had to.
     pub fn is_engine_down(&self, was_down: bool) -> bool {
+        if self.spent.isolated {
+            return true;
+        }
         let fatal = match self.judged.verdict {
             Verdict::Oom | Verdict::Timeout => true,
             Verdict::Error => !self.is_untested(),
@@ -226,6 +229,7 @@ fn spent(answer: &Value) -> Spent {
         starts: int("starts").unwrap_or(0),
         seconds: float("seconds"),
         gpu_seconds: float("gpu_seconds"),
+        isolated: is_isolated(answer),
         answers: match ids {
             Some(ids) => ids.iter().filter_map(Value::as_u64).collect(),
             None => id(answer).into_iter().collect(),
@@ -244,8 +248,13 @@ fn spent_by_probe(answer: &Value, took: f64) -> Spent {
         starts: (answer.get("starts").and_then(Value::as_i64)).unwrap_or(i64::from(started)),
         seconds,
         gpu_seconds: seconds * float("gpus").unwrap_or(0.0),
+        isolated: is_isolated(answer),
         answers: id(answer).into_iter().collect(),
     }
+}
+
+fn is_isolated(answer: &Value) -> bool {
+    answer.get("isolated").is_some_and(Value::is_object)
 }
 
 /// The id of the probe that a recorded answer came from.
@@ -316,6 +325,11 @@ mod tests {
                 false,
             ),
             (json!("short_output"), false, true),
+            (
+                json!({ "verdict": "ok", "starts": 1, "isolated": { "above": 0 } }),
+                true,
+                false,
+            ),
         ];
         for (answer, down, again) in cases {
             let read = PointAnswer::read_probe(&answer, 1.0).unwrap();

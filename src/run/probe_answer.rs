@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::boundary::{BoundsReport, Cause, Moves, Point, Verdict};
 use crate::evidence::Evidence;
+use crate::telemetry::Settled;
 
 /// The result of one probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -43,6 +44,9 @@ pub struct ProbeAnswer {
     pub started: bool,
     /// Start attempts, including failed ones.
     pub starts: u64,
+    /// Memory before the start, if the engine was started for this point alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolated: Option<Settled>,
     /// Duration in seconds, including starts.
     pub seconds: f64,
     /// Number of GPUs that the engine holds.

@@ -23,6 +23,7 @@ use crate::experiment::Experiment;
 use crate::fault::{Fault, Kind, Result};
 use crate::load::LoadAnswer;
 use crate::memory::Footprint;
+use crate::telemetry::Settled;
 use crate::warning::Warning;
 
 /// A boundary as recorded in the journal.
@@ -76,6 +77,8 @@ pub struct RecordedRun {
     pub finished: u64,
     /// Number of engine starts, including failed ones.
     pub starts: u64,
+    /// Memory before the starts of engines that served one probe or load each, by the start.
+    pub isolated: Vec<Settled>,
     /// Time of the last event, UTC.
     pub last: Option<String>,
     /// The fault that ended the last execution, if there was one.
@@ -440,6 +443,11 @@ impl RecordedRun {
             Event::Done { args, operation, .. } => {
                 self.finished += u64::from(operation.measures());
                 self.loading = None;
+                self.isolated.extend(match &operation {
+                    Operation::Probe(answer) => answer.isolated,
+                    Operation::Load(answer) => answer.isolated,
+                    _ => None,
+                });
                 match operation {
                     Operation::Load(answer) if top_level => self.loads.push((args, *answer)),
                     Operation::Load(answer) => self.pending.push((args, *answer)),

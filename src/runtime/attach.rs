@@ -60,7 +60,11 @@ pub async fn check_reachable(text: &str, permits: &Permits) -> Result<()> {
     };
     Err(Fault::missing(
         format!("nothing answers at `{}`: {why}", hide_url(&url)),
-        "start the server, or give the address where it runs: `--url http://HOST:PORT`",
+        if permits.is_of_container(&url) {
+            "see whether its engine serves there, and wait for it with `--wait 10m`; where the container only sleeps, have an engine started in it: `--engine vllm --runtime process --allow exec`"
+        } else {
+            "start the server, or give the address where it runs: `--url http://HOST:PORT`"
+        },
     ))
 }
 
@@ -150,13 +154,44 @@ pub(super) async fn attach_container(
     let info = describe(container, &url, &inspected);
     Ok(Started {
         backend: Attached {
-            container: Some(Container::attached(client, id, container)),
+            container: Some(Container::attached(client, id, container).started_at(started_at(&inspected))),
             permits: Box::new(permits.clone()),
         },
         base_url: Some(url),
         logs,
         info,
     })
+}
+
+/// The container that an engine with this port is started in.
+///
+/// # Errors
+///
+/// Those of attaching to it; `usage` if something serves there already.
+pub(super) async fn find_place<'a>(container: &'a str, port: u16, permits: &Permits) -> Result<docker::Place<'a>> {
+    let (docker, inspected, url) = find_container(container, Some(port), permits).await?;
+    let address = url.trim_start_matches("http://");
+    if matches!(
+        tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await,
+        Ok(Ok(_))
+    ) {
+        return Err(Fault::usage(format!(
+            "something serves already at port {port} of the container `{container}`"
+        ))
+        .hint("attach to it: leave out `runtime`; or choose another port: `--port 8001`"));
+    }
+    permits.open_container(&url);
+    Ok(docker::Place {
+        id: inspected.id.clone().unwrap_or_default(),
+        started_at: started_at(&inspected),
+        name: container,
+        docker,
+        url,
+    })
+}
+
+fn started_at(inspected: &ContainerInspectResponse) -> Option<String> {
+    inspected.state.as_ref()?.started_at.clone()
 }
 
 /// A running container that the script may attach to, and its address.
@@ -176,6 +211,12 @@ async fn find_container(
         return Err(Fault::missing(
             format!("the container `{container}` is not running"),
             format!("start it with `docker start {container}`"),
+        ));
+    }
+    if inspected.state.as_ref().and_then(|state| state.paused) == Some(true) {
+        return Err(Fault::missing(
+            format!("the container `{container}` is paused"),
+            format!("let it go on with `docker unpause {container}`"),
         ));
     }
     let url = address(&inspected, port).map_err(|fault| fault.while_doing(format!("the container `{container}`")))?;

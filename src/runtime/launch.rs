@@ -47,6 +47,9 @@ pub struct Launch {
     /// Docker: the hub model that the engine loads. Set by the host, not by scripts.
     #[serde(skip)]
     pub model: Option<HubModel>,
+    /// Process: the container of somebody else to start it in. Set by the host, not by scripts.
+    #[serde(skip)]
+    pub container: Option<String>,
     /// Whether the engine needs the Hugging Face token.
     pub token: bool,
     /// GPUs by index or UUID; empty: none.

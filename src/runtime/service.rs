@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::attach::Attached;
-use super::docker::Container;
+use super::docker::{Container, Inside};
 use super::process::Process;
 use super::state::{Exit, RuntimeKind, Started, State};
 use super::{Captured, ExecOutput, Launch, ServerLog, cgroup, launch};
@@ -30,6 +30,7 @@ pub struct Service {
 pub(super) enum Backend {
     Container(Container),
     Process(Process),
+    Inside(Inside),
     Attached(Attached),
     InProcess(SimHandle),
 }
@@ -60,7 +61,7 @@ impl Service {
     pub fn kind(&self) -> RuntimeKind {
         match self.backend() {
             Backend::Container(_) => RuntimeKind::Docker,
-            Backend::Process(_) => RuntimeKind::Process,
+            Backend::Process(_) | Backend::Inside(_) => RuntimeKind::Process,
             Backend::Attached(..) => RuntimeKind::Attach,
             Backend::InProcess(_) => RuntimeKind::Sim,
         }
@@ -90,7 +91,7 @@ impl Service {
         &self.started.logs
     }
 
-    /// Whether it was paused, for example by `docker pause`, at any time in the last `period`. Always false for servers
+    /// Whether it is paused, for example by `docker pause`, or was at any time in the last `period`. Always false for servers
     /// that are not containers.
     pub async fn was_paused(&self, period: Duration) -> Result<bool> {
         match self.container() {
@@ -105,12 +106,9 @@ impl Service {
     ///
     /// `missing` if the Docker daemon does not answer.
     pub async fn read_file(&self, path: &str, most: u64) -> Result<Option<Vec<u8>>> {
-        match self.backend() {
-            Backend::Attached(Attached {
-                container: Some(container),
-                ..
-            }) => container.read_file(path, most).await,
-            _ => Ok(None),
+        match (self.backend(), self.container()) {
+            (Backend::Container(_), _) | (_, None) => Ok(None),
+            (_, Some(container)) => container.read_file(path, most).await,
         }
     }
 
@@ -127,6 +125,7 @@ impl Service {
                 ..
             }) => container.state().await?,
             Backend::Process(process) => process.state(),
+            Backend::Inside(inside) => inside.state(),
             Backend::Attached(Attached { container: None, .. }) => State::Running,
             Backend::InProcess(sim) => match sim.state() {
                 sim::ProcessState::Exited(exit) => State::Exited(exit.into()),
@@ -169,6 +168,7 @@ impl Service {
                 ..
             }) => container.wait_exit().await?,
             Backend::Process(process) => process.wait().await,
+            Backend::Inside(inside) => inside.wait().await,
             Backend::Attached(Attached { container: None, .. }) => std::future::pending().await,
             Backend::InProcess(sim) => sim.wait_exited().await.into(),
         };
@@ -183,6 +183,7 @@ impl Service {
         match self.backend() {
             Backend::Container(container) => container.stop(grace).await,
             Backend::Process(process) => process.stop(grace).await,
+            Backend::Inside(inside) => inside.stop(grace).await,
             Backend::Attached(..) => Ok(()),
             Backend::InProcess(sim) => {
                 sim.stop(grace).await;
@@ -214,6 +215,7 @@ impl Service {
         let done = match self.backend() {
             Backend::Process(process) => process.exec(command, &env, false).await?,
             Backend::Container(container) => container.exec(command, &env, false).await?,
+            Backend::Inside(inside) => inside.container().exec(command, &env, false).await?,
             Backend::Attached(..) | Backend::InProcess(_) => return Err(self.no_exec()),
         };
         Ok(done.into())
@@ -227,6 +229,8 @@ impl Service {
     fn container_for_probes(&self) -> Result<&Container> {
         match self.backend() {
             Backend::Container(container) => Ok(container),
+            // Its start had the permission.
+            Backend::Inside(inside) => Ok(inside.container()),
             Backend::Attached(Attached {
                 container: Some(container),
                 permits,
@@ -250,6 +254,7 @@ impl Service {
                 container: Some(container),
                 ..
             }) => Some(container),
+            Backend::Inside(inside) => Some(inside.container()),
             _ => None,
         }
     }
@@ -258,6 +263,7 @@ impl Service {
     pub async fn pids(&self) -> Result<Vec<u32>> {
         match self.backend() {
             Backend::Process(process) => Ok(process.pids()),
+            Backend::Inside(inside) => inside.pids().await,
             Backend::InProcess(_) => Ok(vec![std::process::id()]),
             Backend::Container(_) | Backend::Attached(..) => {
                 let folder = self.cgroup().await?;

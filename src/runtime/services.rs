@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::attach::{Target, attach_container, attach_url};
+use super::attach::{Target, attach_container, attach_url, find_place};
 use super::docker::{self, ContainerRegistry};
 use super::service::{Backend, Service};
 use super::state::{RuntimeKind, Started};
@@ -74,6 +74,18 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
                 Ok(all.register(Service::new(&name, started, grace)))
             };
             services.run_to_completion(work).await?
+        }
+        RuntimeKind::Process if launch.container.is_some() => {
+            let container = launch.container.as_deref().unwrap_or_default();
+            phase(
+                &context.run,
+                EnginePhase::Starting,
+                &format!("in the container {container}"),
+            )?;
+            let place = find_place(container, launch.port, &context.permits).await?;
+            let started =
+                docker::start_inside(place, launch, &grant, &context.run, logs, services.force_kill()).await?;
+            services.register(Service::new(&name, started.map(Backend::Inside), grace))
         }
         RuntimeKind::Process => {
             let program = launch.command.first().map_or("", String::as_str);

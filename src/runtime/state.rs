@@ -79,6 +79,7 @@ impl Exit {
     pub fn stopped_by(&self) -> Option<String> {
         Some(match self.ended_by? {
             EndedBy::Removed => "somebody else removed the engine's container".to_owned(),
+            EndedBy::Restarted => "somebody else restarted the engine's container".to_owned(),
             EndedBy::Signal(signal) => format!("somebody else stopped the engine's container (signal {signal})"),
             EndedBy::MemoryLimit(bytes) => format!(
                 "the engine's container reached the memory limit of {:.1} GiB that profiler sets so that the machine stays usable; set `memory_limit` yourself",
@@ -104,6 +105,8 @@ impl Exit {
 pub enum EndedBy {
     /// Its container was removed.
     Removed,
+    /// Its container was restarted.
+    Restarted,
     /// Its container was sent a signal: `docker stop`, `docker kill`.
     Signal(i32),
     /// The kernel killed it, because its container reached the memory limit, in bytes, that this program chose.

@@ -203,6 +203,7 @@ impl Search {
         let at = at.ok_or_else(|| Fault::usage(format!("{point} is not being probed")))?;
         let answer = PointAnswer::read_probe(answer, took)?;
         let verdict = answer.judged.verdict;
+        self.require_isolated(&answer)?;
         let mut probe = self.in_flight.remove(at);
         let mut spent = answer.spent.clone();
         spent.seconds /= probe.among as f64;
@@ -219,6 +220,23 @@ impl Search {
         let peak = answer.peak.map(|bytes| bytes as f64);
         self.engine.peaks.learn(point, verdict, peak)?;
         Ok(again)
+    }
+
+    /// Refuses an answer of an engine that another point had used, where each point is to get a fresh one. An answer
+    /// that does not count its starts comes from no engine.
+    fn require_isolated(&self, answer: &PointAnswer) -> Result<()> {
+        let isolates = self
+            .options
+            .get("isolate")
+            .is_some_and(|value| value.as_bool() == Ok(true));
+        let of_engine = answer.starts.is_some() && answer.evidence.issued > 0;
+        if !isolates || !of_engine || answer.spent.isolated {
+            return Ok(());
+        }
+        Err(
+            Fault::usage("`isolate` is asked for, and the engine was not started for this point alone")
+                .hint("describe the engine with the same option: `engines::describe(name, #{ isolate: true, … })`"),
+        )
     }
 
     /// Whether the easiest point of the search was sent and fails, which ends the search. Option `confirm` 0 takes

@@ -26,7 +26,10 @@ pub use sampler::{MAX_HZ, MIN_HZ, Recording, SLOW_HZ, Sampler, SamplerHealth, Us
 pub use series::{
     ActivitySample, DeviceActivity, PeakSnapshot, Phase, ProcessMemory, Series, SeriesRow, SlowSamples, Spread,
 };
-pub use tenancy::{FOREIGN_LIMIT, ForeignProcess, SETTLE_SLACK, foreign_processes, require_alone, settle, unsettled};
+pub use tenancy::{
+    FOREIGN_LIMIT, ForeignProcess, SETTLE_SLACK, Settled, foreign_processes, never_settled, require_alone, settle,
+    unsettled,
+};
 
 use crate::fault::{Fault, Result};
 

@@ -4,6 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Reading, Source};
 use crate::fault::{Fault, Kind, Result};
 
@@ -80,37 +82,64 @@ pub fn require_alone(reading: &Reading, ours: impl Fn(u32) -> bool) -> Result<()
 /// The excess of each device over its baseline plus [`SETTLE_SLACK`], in bytes; empty if memory has settled. The
 /// baseline of an unknown device is 0.
 pub fn unsettled(baseline: &Reading, now: &Reading) -> Vec<(String, u64)> {
+    let over = excess(baseline, now).filter(|(_, excess)| *excess > SETTLE_SLACK);
+    over.map(|(id, excess)| (id.to_owned(), excess)).collect()
+}
+
+/// The excess of each device over its baseline, in bytes.
+fn excess<'a>(baseline: &'a Reading, now: &'a Reading) -> impl Iterator<Item = (&'a str, u64)> {
     let before = |id: &str| {
         let device = baseline.devices.iter().find(|device| device.id == id);
         device.map_or(0, |device| device.used)
     };
-    now.devices
-        .iter()
-        .map(|device| (device.id.clone(), device.used.saturating_sub(before(&device.id))))
-        .filter(|(_, excess)| *excess > SETTLE_SLACK)
-        .collect()
+    let devices = now.devices.iter();
+    devices.map(move |device| (device.id.as_str(), device.used.saturating_sub(before(&device.id))))
 }
 
-/// Waits until memory is back at its baseline, and returns the waiting time.
+/// Memory before a start, compared with the baseline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Settled {
+    /// Seconds waited for it to come back.
+    pub seconds: f64,
+    /// Bytes above the baseline, summed over the devices; within [`SETTLE_SLACK`] on each if it came back.
+    pub above: u64,
+    /// Whether it came back.
+    pub back: bool,
+}
+
+impl Settled {
+    /// Compares a reading with the baseline, `waited` after the wait began.
+    pub fn new(baseline: &Reading, now: &Reading, waited: Duration) -> Self {
+        Self {
+            seconds: waited.as_secs_f64(),
+            above: excess(baseline, now).map(|(_, excess)| excess).sum(),
+            back: unsettled(baseline, now).is_empty(),
+        }
+    }
+}
+
+/// Waits until memory is back at its baseline, at most `timeout`, and returns what was seen last.
 ///
 /// # Errors
 ///
-/// `missing` (exit 3) after `timeout`; `io` if the source cannot be read by then.
-pub async fn settle(source: &mut dyn Source, baseline: &Reading, timeout: Duration) -> Result<Duration> {
+/// `io` if the source cannot be read by then; `interrupted`.
+pub async fn settle(source: &mut dyn Source, baseline: &Reading, timeout: Duration) -> Result<(Settled, Reading)> {
     let began = Instant::now();
     loop {
         let reading = source.read();
-        let timed_out = began.elapsed() >= timeout;
-        match reading.map(|now| unsettled(baseline, &now)) {
-            Ok(excess_by_device) if excess_by_device.is_empty() => return Ok(began.elapsed()),
-            Ok(excess_by_device) if timed_out => return Err(never_settled(&excess_by_device, timeout)),
+        let waited = began.elapsed();
+        let timed_out = waited >= timeout;
+        match reading.map(|now| (Settled::new(baseline, &now, waited), now)) {
+            Ok((seen, now)) if seen.back || timed_out => return Ok((seen, now)),
             Err(fault) if timed_out || fault.kind == Kind::Interrupted => return Err(fault),
             Ok(_) | Err(_) => tokio::time::sleep(POLL_INTERVAL.min(timeout)).await,
         }
     }
 }
 
-fn never_settled(excess_by_device: &[(String, u64)], timeout: Duration) -> Fault {
+/// The fault if memory did not come back.
+pub fn never_settled(baseline: &Reading, now: &Reading, timeout: Duration) -> Fault {
+    let excess_by_device = unsettled(baseline, now);
     let excess = excess_by_device
         .iter()
         .map(|(id, excess)| format!("{} MiB of `{id}`", excess >> 20));
@@ -183,18 +212,20 @@ mod tests {
             looks += 1;
             Ok(reading(if looks < 3 { 500 } else { 20 }, &[]))
         });
-        settle(&mut source, &reading(0, &[]), Duration::from_secs(60))
+        let (seen, _) = settle(&mut source, &reading(0, &[]), Duration::from_secs(60))
             .await
             .unwrap();
+        assert_eq!((seen.above, seen.back), (20 * MIB, true));
         assert_eq!(looks, 3);
     }
 
     #[tokio::test]
     async fn settle_timeout_has_a_remedy() {
         let mut source = Polled::new("sim", || Ok(reading(500, &[])));
-        let fault = settle(&mut source, &reading(0, &[]), Duration::from_millis(10))
-            .await
-            .unwrap_err();
+        let timeout = Duration::from_millis(10);
+        let (seen, now) = settle(&mut source, &reading(0, &[]), timeout).await.unwrap();
+        assert_eq!((seen.above, seen.back), (500 * MIB, false));
+        let fault = never_settled(&reading(0, &[]), &now, timeout);
         assert_eq!(fault.kind, Kind::Missing);
         assert!(
             fault.message.contains("500 MiB of `g`") && fault.hint.is_some(),

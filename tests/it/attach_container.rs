@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use crate::support::attached::table;
-use crate::support::{Outcome, Profiler, image, needs_docker, temp};
+use crate::support::{Outcome, Profiler, eventually, image, needs_docker, temp};
 
 /// Removes its container when dropped.
 struct Container(String);
@@ -78,6 +78,9 @@ fn a_container_that_does_not_run() {
     let _ = stopped
         .run("run engine_info")
         .sees(3, &[&format!("docker start {}", stopped.0)]);
+    docker(&["start", &stopped.0]);
+    docker(&["pause", &stopped.0]);
+    let _ = stopped.run("run engine_info").sees(3, &["docker unpause"]);
     let absent = Profiler::new().args(["run", "engine_info", "--set", "container=no-such-container"]);
     let _ = absent.run().sees(3, &["no-such-container"]);
 }
@@ -104,4 +107,40 @@ fn the_models_configuration_is_read_from_the_container() {
         .run()
         .success();
     assert_eq!(outcome.json()["result"], 131_072);
+}
+
+/// Fails unless what somebody else does to the container between two probes is told in these words.
+fn disturbed(does: &[&str], serves_again: bool, told: &str) {
+    if !needs_docker() {
+        return;
+    }
+    let container = Container::serving("");
+    let serves = || {
+        let format = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}";
+        let address = docker(&["inspect", "--format", format, &container.0]);
+        std::net::TcpStream::connect((address.as_str(), 8000)).is_ok()
+    };
+    eventually("the server", serves);
+    let mut repl = Profiler::new().args(["repl", "--allow", "exec"]).on_terminal();
+    repl.expect("\x1b[?2004h");
+    repl.line("import \"std/engines\" as engines;");
+    repl.line(&format!(
+        "let engine = engines::describe(\"auto\", #{{ container: \"{}\" }});",
+        container.0
+    ));
+    repl.line("engine.probe(#{ input: 64, output: 8 }).verdict == \"ok\"");
+    repl.expect("\ntrue\r\n");
+    docker(&[does, &[&container.0]].concat());
+    if serves_again {
+        eventually("the server", serves);
+    }
+    repl.line("engine.probe(#{ input: 64, output: 8 }, #{ timeout: 1 }).evidence.message");
+    repl.expect(told);
+}
+
+table! { disturbed:
+    a_container_that_somebody_restarts: &["restart", "--time", "0"], true, "somebody else restarted";
+    a_container_that_somebody_pauses: &["pause"], false, "paused";
+    a_container_that_somebody_kills: &["kill"], false, "somebody else stopped";
+    a_container_that_somebody_removes: &["rm", "--force"], false, "somebody else removed";
 }

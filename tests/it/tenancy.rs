@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use profiler::boundary::Point;
 use profiler::engine::{Context, Pool, ProbeOptions};
 use profiler::fault::{Fault, Kind};
+use profiler::run::{Event, Run};
 use profiler::runtime::{Permits, Services};
 use profiler::script;
 use profiler::telemetry::{Device, Polled, Reading, Source, Tenant};
@@ -30,6 +31,7 @@ const MIB: u64 = 1 << 20;
 struct Tested {
     engine: Pool,
     services: Arc<Services>,
+    run: Arc<Run>,
     samples: Arc<Mutex<VecDeque<(u64, u64)>>>,
     /// MiB in use at each sample, and the number of starts until then.
     seen: Arc<Mutex<Vec<(u64, usize)>>>,
@@ -39,6 +41,11 @@ struct Tested {
 impl Tested {
     /// Each sample is (MiB in use, MiB of it held by process 1). The last one repeats.
     fn new(shared_gpu: bool, samples: &[(u64, u64)]) -> Self {
+        Self::with(shared_gpu, samples, json!({}))
+    }
+
+    /// With further options of the engine.
+    fn with(shared_gpu: bool, samples: &[(u64, u64)], further: Value) -> Self {
         let bench = Bench::new(&[("main.rhai", ""), ("mine.rhai", ENDS)]);
         let host = bench.host();
         let samples = Arc::new(Mutex::new(VecDeque::from(samples.to_vec())));
@@ -71,11 +78,16 @@ impl Tested {
             wait: None,
             dry_run: false,
         };
-        let options = json!({ "runtime": "process", "gpus": [0], "settle_timeout": 0.3 });
+        let mut options = json!({ "runtime": "process", "gpus": [0], "settle_timeout": 0.3 });
+        options
+            .as_object_mut()
+            .unwrap()
+            .extend(further.as_object().unwrap().clone());
         let adapter = script::adapter(&host, "./mine.rhai").unwrap();
         Self {
             engine: Pool::describe(&context, &adapter, vec![serde_json::from_value(options).unwrap()]).unwrap(),
             services: Arc::clone(&host.services),
+            run: Arc::clone(&host.run),
             samples,
             seen,
             _bench: bench,
@@ -138,6 +150,30 @@ fn a_gpu_that_somebody_else_uses_is_refused_unless_the_user_shares_it() {
 
     Tested::new(false, &[(500, 256)]).starts();
     Tested::new(true, &[(500, 257)]).starts();
+}
+
+/// With `isolate` what stays in use is measured and told, and the search goes on.
+#[test]
+fn memory_that_stays_is_a_warning_where_points_are_isolated() {
+    for shared_gpu in [false, true] {
+        let tested = Tested::with(shared_gpu, &[(100, 0)], json!({ "isolate": true }));
+        let warned: Arc<Mutex<Vec<Option<f64>>>> = Arc::default();
+        let kept = Arc::clone(&warned);
+        tested.run.listen(Box::new(move |event| match event {
+            Event::Warning(warning) if warning.code == "not_isolated" => kept.lock().unwrap().push(warning.value),
+            _ => {}
+        }));
+        tested.starts();
+        tested.then(&[(700, 0), (700, 0), (120, 0)]);
+        tested.starts();
+        assert_eq!(*warned.lock().unwrap(), [], "it came back");
+        let before = tested.started();
+        tested.then(&[(700, 0)]);
+        tested.starts();
+        assert!(tested.started() > before, "it goes on");
+        let told = warned.lock().unwrap().clone();
+        assert_eq!(told.first(), Some(&Some((600 * MIB) as f64)), "{told:?}");
+    }
 }
 
 #[test]

@@ -16,6 +16,9 @@ pub struct Spent {
     pub seconds: f64,
     /// Duration times the number of GPUs.
     pub gpu_seconds: f64,
+    /// Whether the engine was started for this point alone, so that the next one needs a start in any case.
+    #[serde(skip)]
+    pub isolated: bool,
     /// The ids of the probes' answers in the journal, if they are known.
     #[serde(skip)]
     pub answers: Vec<u64>,
@@ -28,6 +31,7 @@ impl Spent {
         self.starts += other.starts;
         self.seconds += other.seconds;
         self.gpu_seconds += other.gpu_seconds;
+        self.isolated |= other.isolated;
         self.answers.extend(&other.answers);
     }
 }
@@ -72,7 +76,7 @@ impl Costs {
     /// Adds the verdict and the cost of a point.
     pub fn learn(&mut self, point: &Point, verdict: Verdict, spent: &Spent) {
         self.total.add(spent);
-        if self.failed && spent.starts > 0 {
+        if self.failed && spent.starts > 0 && !spent.isolated {
             self.deaths += 1;
         }
         // The engine may be gone after any other verdict.
@@ -153,6 +157,9 @@ impl Costs {
     pub fn seconds_left(&self, probes: i64, failing: f64) -> Option<f64> {
         if self.total.probes == 0 {
             return None;
+        }
+        if self.total.isolated {
+            return Some(probes.max(0) as f64 * self.total.seconds / self.total.probes as f64);
         }
         let requests = self.total.seconds - self.total.starts as f64 * self.start_seconds();
         // Only the next probe shows whether the last failure was deadly. Until one showed, failures count as deadly.

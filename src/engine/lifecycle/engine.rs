@@ -217,6 +217,8 @@ impl Engine {
     fn version(&self) -> Option<String> {
         match self.runtime {
             RuntimeKind::Docker => version::of_image(self.options.image.as_deref()?),
+            // That of another machine, as it were.
+            RuntimeKind::Process if self.options.container.is_some() => None,
             RuntimeKind::Process => {
                 let program = self.options.program.as_deref().unwrap_or(self.name());
                 version::of_package(self.name(), program, &self.options.env)
@@ -227,8 +229,16 @@ impl Engine {
 
     /// The launch that serves the whole search range and the requested limits.
     pub(crate) fn launch_for(&self, requested: Limits) -> Result<Launch> {
-        self.adapter
-            .launch(&self.adapter_options(Some(self.full_limits(requested))))
+        let limits = Some(self.full_limits(requested));
+        let mut launch = self.adapter.launch(&self.adapter_options(limits))?;
+        launch.container = self.container_to_start_in().map(str::to_owned);
+        Ok(launch)
+    }
+
+    /// The container of somebody else in which the engine is started.
+    pub(crate) fn container_to_start_in(&self) -> Option<&str> {
+        let container = self.options.container.as_deref();
+        container.filter(|_| self.runtime == RuntimeKind::Process)
     }
 
     /// Whether a server is ready, with the options that it was started with.

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::accept::find_form;
 use super::engine::Engine;
-use super::health::drop_unusable;
-use super::memory::{gpus, wait_for_baseline};
+use super::health::{drop_unusable, is_spent};
+use super::memory::{gpus, isolated, wait_for_baseline};
 use super::preview::preview;
 use super::report::{read_gauges, read_info, read_lines};
 use super::start::{Ready, attach_to, cannot_start, find_server, start_with};
@@ -54,10 +54,13 @@ pub fn start(engine: &Engine) -> Result<bool> {
     }
 }
 
-/// Whether the running engine serves a request of these limits without a restart; `None` before the first start.
+/// Whether the running engine serves a request of these limits without a restart; `None` before the first start, and
+/// with the option `isolate`.
 pub fn serves(engine: &Engine, requested: Limits) -> Option<bool> {
     let live = engine.lock();
     match &live.running {
+        // Each point is a start, whether or not an engine runs.
+        _ if engine.options.isolates() => None,
         Some(running) => {
             let covers = running.limits.is_none_or(|limits| limits.cover(&requested));
             Some(covers && live.health == Health::Good)
@@ -76,7 +79,7 @@ pub(crate) fn ensure(engine: &Engine, live: &mut Live, requested: Limits) -> Res
     let whole = engine.full_limits(requested);
     // A running engine is not stopped for a point that no start can serve.
     if let Some(running) = &live.running
-        && running.limits.is_some_and(|limits| !limits.cover(&requested))
+        && (is_spent(engine, live) || running.limits.is_some_and(|limits| !limits.cover(&requested)))
         && let Err(failure) = next_start(engine, whole, requested)
     {
         return Ok(Ensured::Failed(failure));
@@ -103,7 +106,8 @@ pub(crate) fn ensure(engine: &Engine, live: &mut Live, requested: Limits) -> Res
             Ok(limits) => limits,
             Err(failure) => return Ok(Ensured::Failed(failure)),
         };
-        wait_for_baseline(engine, &mut live.baseline)?;
+        let seen = wait_for_baseline(engine, &mut live.baseline)?;
+        live.isolated = isolated(engine, &live.stages, seen)?;
         live.stages = MemoryStages {
             before: gpus(engine)?.map(|mut source| source.read()).transpose()?,
             began: Some(Instant::now()),
@@ -168,7 +172,8 @@ fn check_model(engine: &Engine) -> Result<()> {
         return Ok(());
     };
     let is_path = name.starts_with(['/', '.', '~']) || name.ends_with(".gguf");
-    if is_path && !engine.context.home.join(name).exists() {
+    let is_here = engine.options.container.is_none();
+    if is_path && is_here && !engine.context.home.join(name).exists() {
         return Err(Fault::missing(
             format!("there is no model `{name}`"),
             "check the path; a model of the Hugging Face hub is named `org/name`",

@@ -18,12 +18,19 @@ use crate::runtime::Exit;
 /// Time that an engine gets to answer again after a failure before it is restarted.
 const RECOVERY: Duration = Duration::from_secs(5);
 
-/// Stops an engine that has exited, no longer answers, or was started for smaller limits.
+/// Whether a running engine has served its point, if every point gets a fresh one.
+pub(crate) fn is_spent(engine: &Engine, live: &Live) -> bool {
+    engine.options.isolates() && live.stages.first.is_some()
+}
+
+/// Stops an engine that has exited, no longer answers, was started for smaller limits, or has served its point.
 pub(crate) fn drop_unusable(engine: &Engine, live: &mut Live, requested: Limits) -> Result<()> {
     let Some(running) = &live.running else { return Ok(()) };
     let covers = running.limits.is_none_or(|limits| limits.cover(&requested));
+    let exit = engine.wait(running.server.exit())?;
     let usable = covers
-        && engine.wait(running.server.exit())?.is_none()
+        && !is_spent(engine, live)
+        && exit.is_none()
         && match live.health {
             Health::Good => true,
             Health::Suspect => recovers(engine, running)?,
@@ -35,9 +42,13 @@ pub(crate) fn drop_unusable(engine: &Engine, live: &mut Live, requested: Limits)
         return Ok(());
     }
     if !running.server.ours() {
+        let mut why = exit.and_then(|exit| exit.stopped_by());
+        if why.is_none() && engine.wait(running.server.service.was_paused(RECOVERY))? {
+            why = Some("the engine's container is paused".to_owned());
+        }
         return Err(Fault::missing(
-            "the attached engine no longer answers",
-            "start it again, and resume the run",
+            why.unwrap_or_else(|| "the attached engine no longer answers".to_owned()),
+            "see that it serves as before, and resume the run",
         ));
     }
     stop_running(engine, live)

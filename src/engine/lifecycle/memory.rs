@@ -15,7 +15,11 @@ use crate::run::EnginePhase;
 use crate::run::{Event, WrittenFile, hide};
 use crate::runtime::{RuntimeKind, server_url};
 use crate::telemetry::host::{Cgroup, Roots, Tree};
-use crate::telemetry::{Phase, Polled, Reading, Sampler, Source, files, require_alone, settle, unsettled};
+use crate::telemetry::{
+    Phase, Polled, Reading, SETTLE_SLACK, Sampler, Settled, Source, files, never_settled, require_alone, settle,
+    unsettled,
+};
+use crate::warning::Warning;
 use crate::{http, world};
 
 /// Maximum wait for the release of memory before the last reading after a stop. The next start waits longer if needed.
@@ -85,22 +89,68 @@ pub(crate) fn gpu_count(engine: &Engine) -> Result<u64> {
     Ok(if gpus(engine)?.is_some() { named } else { 0 })
 }
 
-/// Waits until GPU memory is back to the baseline before the first start, and refuses GPUs that other processes
-/// use.
-pub(crate) fn wait_for_baseline(engine: &Engine, baseline: &mut Option<Reading>) -> Result<()> {
-    if engine.context.shared_gpu {
-        return Ok(());
+/// Waits until GPU memory is back to the baseline of the first start, and refuses GPUs that other processes use. Returns
+/// what was seen; `None` if there is nothing to wait for. With `isolate`, memory that does not come back is a warning.
+pub(crate) fn wait_for_baseline(engine: &Engine, baseline: &mut Option<Reading>) -> Result<Option<Settled>> {
+    let (isolates, shared) = (engine.options.isolates(), engine.context.shared_gpu);
+    if shared && !isolates {
+        return Ok(None);
     }
-    let Some(mut source) = gpus(engine)? else { return Ok(()) };
+    let Some(mut source) = gpus(engine)? else {
+        return Ok(None);
+    };
+    let mut seen = Settled {
+        back: true,
+        ..Settled::default()
+    };
     match baseline {
         Some(before) => {
             let patience = Duration::from_secs_f64(engine.options.settle_timeout.0);
-            engine.wait(settle(source.as_mut(), before, patience))?;
+            let (settled, now) = engine.wait(settle(source.as_mut(), before, patience))?;
+            if !settled.back && !isolates {
+                return Err(never_settled(before, &now, patience));
+            }
+            seen = settled;
         }
         None => *baseline = Some(source.read()?),
     }
-    // None of our processes run before a start.
-    require_alone(&source.read()?, |_| false)
+    if !shared {
+        // None of our processes run before a start.
+        require_alone(&source.read()?, |_| false)?;
+    }
+    Ok(Some(seen))
+}
+
+/// The memory before a start of an engine that gets a fresh one for each point: as [`wait_for_baseline`] saw it, else
+/// as it was after the last stop.
+pub(crate) fn isolated(engine: &Engine, stages: &MemoryStages, seen: Option<Settled>) -> Result<Option<Settled>> {
+    if !engine.options.isolates() {
+        return Ok(None);
+    }
+    let stopped = stages.usage.baseline.as_ref().zip(stages.usage.after.as_ref());
+    let of_stages = |(before, after): (&Stage, &Stage)| {
+        let above = after.sum.saturating_sub(before.sum);
+        Settled {
+            seconds: 0.0,
+            above,
+            back: above <= SETTLE_SLACK,
+        }
+    };
+    let seen = seen.or(stopped.map(of_stages)).unwrap_or(Settled {
+        back: true,
+        ..Settled::default()
+    });
+    if !seen.back {
+        let (mib, seconds) = (seen.above >> 20, seen.seconds);
+        let message = format!(
+            "{mib} MiB of the last engine's memory were still in use {seconds:.0} s after it ended: the next point was not isolated from it"
+        );
+        engine
+            .context
+            .run
+            .warn(Warning::new("not_isolated", message).sized(seen.above as f64))?;
+    }
+    Ok(Some(seen))
 }
 
 /// Starts to sample the memory of a server, if it can be read.

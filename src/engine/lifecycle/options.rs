@@ -95,6 +95,8 @@ pub struct LaunchOptions {
     pub output_tolerance: u64,
     /// Retries of a probe after an early end of text or an overloaded engine. Default: 3.
     pub retries: Option<u32>,
+    /// Whether every probe and every load gets a fresh engine. Default: false.
+    pub isolate: Option<bool>,
     /// Docker: memory limit in bytes, including swap.
     #[serde(deserialize_with = "bytes")]
     pub memory_limit: Option<u64>,
@@ -259,12 +261,16 @@ impl LaunchOptions {
         Ok(())
     }
 
+    pub(crate) fn isolates(&self) -> bool {
+        self.isolate == Some(true)
+    }
+
     /// Rejects options that this runtime cannot apply.
     pub(crate) fn check_runtime(&self, runtime: RuntimeKind) -> Result<()> {
         use RuntimeKind::{Attach, Docker, Process, Sim};
         const STARTS: &[RuntimeKind] = &[Docker, Process, Sim];
         const NATIVE: &[RuntimeKind] = &[Docker, Process];
-        let published = runtime == Attach && self.container.is_some();
+        let published = matches!(runtime, Attach | Process) && self.container.is_some();
         let given = [
             ("dtype", self.dtype.is_some(), STARTS),
             ("quantization", self.quantization.is_some(), STARTS),
@@ -278,8 +284,10 @@ impl LaunchOptions {
             ("trust_remote_code", self.trust_remote_code, STARTS),
             ("engine_args", !self.engine_args.is_empty(), STARTS),
             ("stop_grace", self.stop_grace != DefaultsTo::default(), STARTS),
+            ("isolate", self.isolates(), STARTS),
             ("env", !self.env.is_empty(), NATIVE),
             ("program", self.program.is_some(), &[Process]),
+            ("container", self.container.is_some(), &[Attach, Process]),
             ("image", self.image.is_some(), &[Docker]),
             ("port", self.port.is_some() && !published, &[Docker]),
             ("memory_limit", self.memory_limit.is_some(), &[Docker]),
@@ -293,6 +301,10 @@ impl LaunchOptions {
             .find(|(_, given, runtimes)| *given && !runtimes.contains(&runtime));
         match refused {
             None => Ok(()),
+            Some(("isolate", ..)) => wrong(
+                "option `isolate` starts the engine anew for every point, and an engine that runs already is not restarted",
+                "leave it out, or let this program start the engine",
+            ),
             Some((name, ..)) if runtime == Attach => wrong(
                 format!("option `{name}` is for a start: an engine that runs already keeps what it was started with"),
                 "leave it out, or start the engine with it",

@@ -19,7 +19,7 @@ use crate::telemetry::select;
 pub(crate) fn preview(engine: &Engine, whole: Limits) -> Result<Fault> {
     let launch = match engine.runtime {
         RuntimeKind::Attach => None,
-        _ => Some(engine.adapter.launch(&engine.adapter_options(Some(whole)))?),
+        _ => Some(engine.launch_for(whole)?),
     };
     let origin = engine.origin()?;
     let check = |launch| {
@@ -160,6 +160,7 @@ pub fn needs(engine: &Engine) -> Result<Needs> {
             needs.image_here = needs.require(here)?;
             needs.image = Some(image);
         }
+        RuntimeKind::Process if engine.options.container.is_some() => needs.command.clone_from(&launch.command),
         RuntimeKind::Process => {
             needs.require(found(launch.command.first()))?;
             needs.command.clone_from(&launch.command);

@@ -349,6 +349,9 @@ fn last_words(log: &[String]) -> Vec<String> {
     first.into_iter().chain(last).map(|line| (*line).to_owned()).collect()
 }
 
+/// The port of an engine that is started in somebody else's container, unless the adapter or the user says another.
+const CONTAINER_PORT: u16 = 8000;
+
 /// Starts the server that the adapter describes.
 pub(crate) fn launch_server(engine: &Engine, mut launch: Launch) -> Result<Server> {
     launch.in_process |= engine.options.in_process;
@@ -359,7 +362,13 @@ pub(crate) fn launch_server(engine: &Engine, mut launch: Launch) -> Result<Serve
         launch.sim = Some(json!(Spec::from_script(spec, &engine.context.home)?));
     }
     let mut words = launch.command.iter().chain(launch.env.values());
-    if engine.runtime == RuntimeKind::Process && words.any(|word| word.contains("{port}")) {
+    if let Some(container) = engine.container_to_start_in() {
+        launch.container = Some(container.to_owned());
+        launch.port = engine
+            .options
+            .port
+            .unwrap_or(if launch.port == 0 { CONTAINER_PORT } else { launch.port });
+    } else if engine.runtime == RuntimeKind::Process && words.any(|word| word.contains("{port}")) {
         // The adapter's port is the one inside a container; on this machine it may be taken.
         launch.port = engine.options.port.unwrap_or_default();
     }

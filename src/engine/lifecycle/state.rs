@@ -14,7 +14,7 @@ use crate::engine::wire::forms::Accepted;
 use crate::engine::wire::prompting::Prompting;
 use crate::http::ApiKey;
 use crate::run::Limits;
-use crate::telemetry::{Reading, Sampler};
+use crate::telemetry::{Reading, Sampler, Settled};
 
 /// Mutable state of an engine.
 #[derive(Default)]
@@ -31,6 +31,8 @@ pub(crate) struct Live {
     pub(crate) tried: u64,
     /// GPU memory before the first start.
     pub(crate) baseline: Option<Reading>,
+    /// Memory before the newest start, with the option `isolate`.
+    pub(crate) isolated: Option<Settled>,
 }
 
 /// Says whether a running engine must be checked before the next request.

@@ -109,7 +109,8 @@ fn run_load(engine: &Engine, inputs: LoadInputs, number: u64) -> Result<LoadAnsw
     } else if health == Health::Good {
         health = Health::after(records().all(completed));
     }
-    let answer = answer(engine, &session, done, died)?;
+    let mut answer = answer(engine, &session, done, died)?;
+    answer.isolated = live.isolated;
     live.health = health;
     end_requests(engine, &mut live, any)?;
     Ok(answer)

@@ -96,6 +96,9 @@ pub(crate) fn probe(engine: &Engine, point: &Point, requested: Limits, options: 
     };
     answer.moves = answer.verdict.moves(answer.cause.as_ref(), options.overload);
     answer.starts = live.tried - tried;
+    answer.isolated = live
+        .isolated
+        .filter(|_| answer.starts > 0 || answer.evidence.issued > 0);
     answer.seconds = began.elapsed().as_secs_f64();
     answer.gpus = gpu_count(engine)?;
     answer.report = report(&live, &lock(&engine.starts));

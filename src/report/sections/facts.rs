@@ -12,6 +12,7 @@ use crate::report::document::Fact;
 use crate::report::plot::Sheet;
 use crate::report::{Bytes, Clock, Count, WarningGroup};
 use crate::run::{Manifest, RecordedRun};
+use crate::telemetry::Settled;
 
 /// An engine in the manifest. Damaged fields count as unknown.
 struct StartedEngine<'a>(&'a Value);
@@ -89,6 +90,7 @@ pub(super) fn facts(source: &Source) -> Vec<Fact> {
         ("allowed", vec![allowed]),
         ("took", vec![time_taken(source)]),
         ("measured", vec![measured_counts(found)]),
+        ("isolated", isolation(&found.isolated).into_iter().collect()),
         ("run", vec![run]),
     ];
     let mut facts = Vec::new();
@@ -305,6 +307,31 @@ fn measured_counts(found: &RecordedRun) -> String {
     } else {
         texts.join(", ")
     }
+}
+
+/// What is known of the isolation of points.
+fn isolation(seen: &[Settled]) -> Option<String> {
+    if seen.is_empty() {
+        return None;
+    }
+    let points = Count(seen.len(), "point");
+    let most = seen.iter().map(|one| one.above).max().unwrap_or_default();
+    let longest = seen.iter().map(|one| one.seconds).fold(0.0, f64::max);
+    let not_back = seen.iter().filter(|one| !one.back).count();
+    let memory = match not_back {
+        0 => format!(
+            "memory was back at its baseline before each start (at most {} more",
+            Bytes(most)
+        ),
+        _ => format!(
+            "memory was above its baseline before {} (up to {}",
+            Count(not_back, "start"),
+            Bytes(most)
+        ),
+    };
+    Some(format!(
+        "{points}, each on a fresh engine; {memory}, after up to {longest:.1} s)"
+    ))
 }
 
 /// A text from each engine, without duplicates.

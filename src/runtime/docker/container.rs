@@ -65,6 +65,8 @@ pub(in crate::runtime) struct Container {
     pub(super) name: String,
     /// Set for a container that this run started.
     pub(super) own: Option<Own>,
+    /// When an attached container was started, to notice that somebody else restarts it.
+    pub(super) started_at: Option<String>,
 }
 
 /// Data about a container that this run started.
@@ -89,7 +91,14 @@ impl Container {
             id,
             name: name.to_owned(),
             own: None,
+            started_at: None,
         }
+    }
+
+    /// The same, as it was when it was inspected: a restart since then is the end of what ran in it.
+    pub(in crate::runtime) fn started_at(mut self, time: Option<String>) -> Self {
+        self.started_at = time;
+        self
     }
 
     /// The name or id that the user gave, or the container's name in this run.
@@ -175,6 +184,12 @@ impl Container {
             let logged = self.own.is_some() && cgroup::was_container_oom_killed(&self.id);
             state.oom_killed = Some(logged || self.wait_for_oom_event(&state, started).await);
         }
+        if self.own.is_none() && self.started_at.is_some() && state.started_at != self.started_at {
+            return Ok(State::Exited(Exit {
+                ended_by: Some(EndedBy::Restarted),
+                ..Exit::default()
+            }));
+        }
         let own_limit = self.own.as_ref().and_then(|own| own.limit);
         Ok(match to_state(state) {
             State::Exited(exit) if exit.oom_killed && own_limit.is_some() => State::Exited(Exit {
@@ -197,8 +212,15 @@ impl Container {
         sent.actor?.attributes?.get("signal")?.parse().ok()
     }
 
-    /// Whether it was paused at any time in the last `period`.
+    /// Whether it is paused, or was at any time in the last `period`.
     pub(in crate::runtime) async fn was_paused(&self, period: Duration) -> bool {
+        let state = self
+            .docker
+            .inspect_container(&self.id, None::<InspectContainerOptions>)
+            .await;
+        if state.is_ok_and(|found| found.state.and_then(|state| state.paused) == Some(true)) {
+            return true;
+        }
         match jiff::Timestamp::now().checked_sub(period) {
             Ok(from) => !self.past_events(&["pause", "unpause"], from).await.is_empty(),
             Err(_) => false,

@@ -2,6 +2,7 @@
 
 mod container;
 mod daemon;
+mod inside;
 mod start;
 
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ pub(super) use container::{Container, ContainerRegistry, remove, remove_all_bloc
 pub use daemon::{DockerInfo, info};
 pub(super) use daemon::{connect, explain};
 use futures_util::StreamExt;
+pub(super) use inside::{Inside, Place, start as start_inside};
 pub(super) use start::{follow, prepare};
 
 use super::owner;

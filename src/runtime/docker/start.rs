@@ -204,6 +204,7 @@ impl ContainerStart {
                 docker: self.docker,
                 id,
                 name: self.plan.name,
+                started_at: None,
                 own: Some(own),
             },
             logs: self.logs,

@@ -80,7 +80,10 @@ impl Permits {
                 grant.network = engine || self.allows(|allowed| !allowed.hosts.is_empty());
             }
             RuntimeKind::Process => {
-                wants.push(self.process_want());
+                wants.push(match &launch.container {
+                    Some(container) => self.exec_want(container),
+                    None => self.process_want(),
+                });
                 self.settle(wants)?;
             }
             RuntimeKind::Attach | RuntimeKind::Sim => return self.settle(wants).map(|()| grant),

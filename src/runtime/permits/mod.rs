@@ -328,6 +328,11 @@ impl Permits {
         lock(&self.shared.containers).extend(server);
     }
 
+    /// Whether this is the address of a container that may be attached to.
+    pub(super) fn is_of_container(&self, url: &Url) -> bool {
+        server(url).is_some_and(|server| self.is_container(&server))
+    }
+
     fn is_container(&self, server: &str) -> bool {
         lock(&self.shared.containers).iter().any(|known| known == server)
     }
@@ -388,9 +393,12 @@ impl Permits {
 
     /// Checks running a program in a container that this run did not start.
     pub fn check_exec(&self, container: &str) -> Result<()> {
-        self.require_exec(format!(
-            "run a program in the container `{container}`, which this run did not start"
-        ))
+        self.settle(vec![self.exec_want(container)])
+    }
+
+    fn exec_want(&self, container: &str) -> Want {
+        let what = format!("run a program in the container `{container}`, which this run did not start");
+        Want::new("exec", what).allowed(self.allows(|allowed| allowed.exec))
     }
 
     /// Checks running a script's code, or setting its environment, in an engine's container, which may have the token

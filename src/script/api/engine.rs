@@ -174,7 +174,8 @@ pub mod methods {
     }
 
     /// True if the running engine can serve a point without a restart: it is healthy, and its start limits cover the
-    /// point's lengths and concurrency. `()` before the first start.
+    /// point's lengths and concurrency. `()` before the first start, and with the option `isolate`, where every point is
+    /// a start.
     ///
     /// # Errors
     ///
@@ -210,7 +211,8 @@ pub mod methods {
     /// memory in bytes; `series` lists `[seconds, bytes]` pairs. `starts` is the number of attempted starts, `seconds`
     /// the total time, `gpus` the number of GPUs of the engine. `report` holds the limits that the engine itself
     /// reports, which prove nothing: `#{ tokens (KV cache size), block (tokens per block), longest (input and output),
-    /// longest_input }`. Unknown values are `()`. Failures of the engine are verdicts, not errors, with one exception:
+    /// longest_input }`. With the option `isolate` of `engines::describe`, `isolated` is the memory before the start:
+    /// `#{ seconds (waited for it), above (bytes above the baseline), back }`. Unknown values are `()`. Failures of the engine are verdicts, not errors, with one exception:
     /// if the first start fails for a reason other than memory or a length limit, every point would fail. The error is
     /// then `start_failed`, with the engine's last log lines.
     ///

@@ -26,6 +26,21 @@ pub fn sim() -> &'static str {
     })
 }
 
+/// An image with a shell, a few tools and the simulated engine, `/app/server sim`. Built once.
+pub fn shell_and_sim() -> &'static str {
+    static IMAGE: OnceLock<String> = OnceLock::new();
+    IMAGE.get_or_init(|| {
+        let profiler = Path::new(env!("CARGO_BIN_EXE_profiler"));
+        let files = ["sh", "sleep"].map(|name| (PathBuf::from("/bin").join(name), format!("bin/{name}")));
+        let mut files: Vec<(&Path, &str)> = files
+            .iter()
+            .map(|(path, name)| (path.as_path(), name.as_str()))
+            .collect();
+        files.push((profiler, "app/server"));
+        import(&files, "/bin/sh", "shell-and-sim", |_| ())
+    })
+}
+
 /// An image with a shell and a few tools: `sh`, `bash`, `sleep`, `cat`, `mkdir`. Built once; the shell is its entry
 /// point.
 pub fn shell() -> &'static str {
