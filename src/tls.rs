@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
-use rustls::crypto::CryptoProvider;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
@@ -28,6 +28,11 @@ const REMEDY: &str = "name a PEM file with it, or with the certificate of its is
 
 /// The remedy if the server may not use TLS.
 const NO_TLS: &str = "if it speaks no TLS, write `http://` in place of `https://`";
+
+/// The error of a machine without certificates, and its remedy.
+const NO_CERTIFICATES: &str = "this machine has no CA certificates, so no server can be verified";
+const INSTALL: &str = "install the system's CA certificates (package `ca-certificates`), or name a PEM file: `SSL_CERT_FILE=FILE profiler …`; a server \
+     on this machine may go unverified: `--insecure`";
 
 /// Whether engines on this machine are not verified.
 static INSECURE: AtomicBool = AtomicBool::new(false);
@@ -85,7 +90,7 @@ fn usable(config: &Result<Arc<ClientConfig>, Error>) -> Result<Arc<ClientConfig>
             format!("TLS cannot be used: {error}"),
             match std::env::var(FILE) {
                 Ok(file) => format!("`{FILE}` names `{file}`: name a PEM file with certificates, or unset it"),
-                Err(_) => "install the system's CA certificates (package `ca-certificates`)".to_owned(),
+                Err(_) => INSTALL.to_owned(),
             },
         )
     })
@@ -106,7 +111,9 @@ fn config(insecure: bool) -> Result<Arc<ClientConfig>, Error> {
 /// Verifies servers like the system. A certificate that the user named needs no issuer.
 #[derive(Debug)]
 struct Certificates {
-    system: Verifier,
+    /// The system's certificates; a machine without any, such as a small container, still speaks plain HTTP.
+    system: Result<Verifier, Error>,
+    provider: Arc<CryptoProvider>,
     named: Vec<CertificateDer<'static>>,
     /// Whether servers on this machine go unverified.
     insecure: bool,
@@ -116,8 +123,13 @@ impl Certificates {
     fn new(provider: Arc<CryptoProvider>, insecure: bool) -> Result<Self, Error> {
         // The system's verifier does not trust the unreadable part of the file either.
         let read = std::env::var_os(FILE).and_then(|file| CertificateDer::pem_file_iter(file).ok());
+        let system = Verifier::new(Arc::clone(&provider));
+        if let (Err(error), Ok(_)) = (&system, std::env::var(FILE)) {
+            return Err(error.clone());
+        }
         Ok(Self {
-            system: Verifier::new(provider)?,
+            system,
+            provider,
             named: read.into_iter().flatten().filter_map(Result::ok).collect(),
             insecure,
         })
@@ -137,7 +149,11 @@ impl ServerCertVerifier for Certificates {
         if self.insecure && is_here(name) {
             return Ok(ServerCertVerified::assertion());
         }
-        let verified = self.system.verify_server_cert(server, intermediates, name, ocsp, now);
+        let system = self
+            .system
+            .as_ref()
+            .map_err(|_| Error::General(NO_CERTIFICATES.to_owned()))?;
+        let verified = system.verify_server_cert(server, intermediates, name, ocsp, now);
         let Err(Error::InvalidCertificate(why)) = &verified else {
             return verified;
         };
@@ -159,7 +175,12 @@ impl ServerCertVerifier for Certificates {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.system.verify_tls12_signature(message, certificate, signed)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -168,11 +189,16 @@ impl ServerCertVerifier for Certificates {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.system.verify_tls13_signature(message, certificate, signed)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.system.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -215,6 +241,7 @@ impl From<&Error> for Problem {
                 };
                 (format!("the server's certificate is not trusted: {why}"), REMEDY)
             }
+            Error::General(text) if text == NO_CERTIFICATES => (text.clone(), INSTALL),
             Error::InvalidMessage(_) => ("what answers there does not speak TLS".to_owned(), NO_TLS),
             other => (
                 other.to_string(),

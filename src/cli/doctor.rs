@@ -13,7 +13,7 @@ use crate::fmt::GIB;
 use crate::prompt::Hub;
 use crate::run::forget_allowed;
 use crate::runtime::orphans::Orphan;
-use crate::runtime::{DockerInfo, orphans};
+use crate::runtime::{DockerInfo, GpuAccess, orphans};
 use crate::telemetry::GpuInfo;
 use crate::{runtime, telemetry};
 
@@ -157,7 +157,12 @@ const MIN_FREE: u64 = 40_000_000_000;
 
 fn docker(daemon: &Result<DockerInfo>) -> Finding {
     match daemon {
-        Ok(daemon) => Finding::ok(format!("{} at {}, API {}", daemon.version, daemon.address, daemon.api)),
+        Ok(daemon) => {
+            let podman = if daemon.podman { "podman " } else { "" };
+            let rootless = if daemon.rootless { ", rootless" } else { "" };
+            let (version, address, api) = (&daemon.version, &daemon.address, &daemon.api);
+            Finding::ok(format!("{podman}{version} at {address}, API {api}{rootless}"))
+        }
         Err(fault) => fault.into(),
     }
 }
@@ -193,20 +198,19 @@ fn gpu(gpus: &Gpus) -> Finding {
     }
 }
 
-/// Whether Docker can pass the GPUs to containers; `None` if that needs no setup.
+/// Whether containers can have the GPUs, and how.
 fn gpu_in_docker(daemon: &Result<DockerInfo>, gpus: &Gpus) -> Option<Finding> {
-    let (daemon, gpus) = (daemon.as_ref().ok()?, gpus.as_ref().ok()?);
-    let gpu = gpus.first()?;
-    let Some(files) = gpu.vendor.files(gpus) else {
-        return Some(if daemon.runtimes.iter().any(|name| name == "nvidia") {
-            Finding::ok("the NVIDIA runtime is set up")
-        } else {
-            Finding::attention(
-                "Docker has no runtime called `nvidia`",
-                "install the NVIDIA container toolkit and run `sudo nvidia-ctk runtime configure --runtime=docker`, then restart Docker",
-            )
-        });
+    let daemon = daemon.as_ref().ok()?;
+    let gpus = gpus.as_deref().unwrap_or_default();
+    let vendor = gpus.first().map_or("nvidia", |gpu| gpu.vendor.name());
+    let way = match runtime::gpu_access(vendor, daemon) {
+        Ok(way) => way,
+        Err(fault) => return Some(Finding::attention(fault.message, fault.hint.unwrap_or_default())),
     };
+    if way != GpuAccess::Files {
+        return Some(Finding::ok(way.to_string()));
+    }
+    let files = gpus.first()?.vendor.files(gpus)?;
     let missing = files.devices.iter().find(|file| !Path::new(file).exists());
     Some(match missing {
         None => Finding::ok(format!("{} are there", files.devices.join(", "))),

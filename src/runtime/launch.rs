@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use crate::fault::{Fault, Kind, Result};
 use crate::prompt::{Hub, ModelId};
 use crate::run::add_secrets;
+use crate::telemetry;
 
 /// A server to start. Options that are never granted (`privileged`, `network`) exist so that they can be refused by
 /// name.
@@ -122,7 +123,8 @@ pub struct Mount {
     pub writable: bool,
 }
 
-/// Reads GPUs: a list of indices and UUIDs, or a single one.
+/// Reads GPUs: a list of indices and UUIDs, or a single one; `"all"` stands for all GPUs of this machine, if there are
+/// any.
 ///
 /// # Errors
 ///
@@ -141,7 +143,15 @@ pub fn gpu_names<'de, D: serde::Deserializer<'de>>(names: D) -> std::result::Res
         Value::String(uuid) => Some(uuid),
         _ => None,
     };
-    names.into_iter().map(|name| text(name).ok_or_else(wrong)).collect()
+    let names: Vec<String> = names
+        .into_iter()
+        .map(|name| text(name).ok_or_else(wrong))
+        .collect::<std::result::Result<_, _>>()?;
+    if names != ["all"] {
+        return Ok(names);
+    }
+    let all = telemetry::gpus();
+    Ok(all.map_or(names, |gpus| gpus.iter().map(|gpu| gpu.index.to_string()).collect()))
 }
 
 /// Reads an amount of memory: a number of bytes, or a text in the format of `docker run --shm-size`, where `1g` is 1

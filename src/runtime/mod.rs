@@ -28,7 +28,8 @@ pub use address::server_url;
 pub use attach::{Target, api_key, check_reachable, container_url};
 pub use command::{CommandLine, Input, Take, run_command};
 pub use docker::{
-    DockerInfo, info as docker_info, is_present as image_is_present, model_volumes, remove_model_volumes,
+    DockerInfo, GpuAccess, gpu_access, info as docker_info, is_present as image_is_present, model_volumes,
+    remove_model_volumes,
 };
 pub use launch::{HubModel, Launch, Mount, bytes, environment, gpu_names};
 pub use output::{Captured, ExecOutput, LogLine, ServerLog};

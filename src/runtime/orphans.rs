@@ -27,7 +27,7 @@ pub struct Orphan {
 /// `missing` if no Docker daemon is reachable.
 pub async fn containers() -> Result<Vec<Orphan>> {
     let here = own_label();
-    let (_, found) = docker::labelled().await?;
+    let (_, found) = docker::labelled(&docker::address()?).await?;
     Ok(found
         .into_iter()
         .filter_map(|found| {

@@ -43,10 +43,10 @@ pub fn supervise() -> Result<()> {
     let _ = prctl::set_name(c"supervisor");
     match order {
         Order::Command(work) => supervise_command(&work, &socket, lines),
-        Order::Containers(run, host) => {
+        Order::Containers(run, host, address) => {
             let _ = SigSet::all().thread_block();
             if !lines.any(|line| line.is_ok_and(|line| line.as_bytes() == DONE.trim_ascii_end())) {
-                docker::remove_all_blocking(&run, &host);
+                docker::remove_all_blocking(&run, &host, &address);
             }
             Ok(())
         }

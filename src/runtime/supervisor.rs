@@ -30,8 +30,8 @@ use crate::own_program;
 #[serde(rename_all = "snake_case")]
 pub(super) enum Order {
     Command(Work),
-    /// Containers and networks with the labels of this run and host.
-    Containers(String, String),
+    /// Containers and networks with the labels of this run and host, at the daemon with this address.
+    Containers(String, String, String),
 }
 
 /// A command to run.
@@ -92,9 +92,9 @@ impl Drop for Supervisor {
 }
 
 impl Supervisor {
-    /// Starts a supervisor of the containers of this run and host.
-    pub(super) fn of_containers(run: &str, host: String) -> Result<Self> {
-        let order = Order::Containers(run.to_owned(), host);
+    /// Starts a supervisor of the containers of this run and host at the daemon with this address.
+    pub(super) fn of_containers(run: &str, host: String, address: String) -> Result<Self> {
+        let order = Order::Containers(run.to_owned(), host, address);
         let (supervisor, mut child) = Self::spawn(&order, Stdio::null(), Stdio::null())?;
         let gone = supervisor.gone.clone();
         tokio::spawn(async move {

@@ -67,8 +67,8 @@ async fn a_container_is_started_seen_and_removed() {
         "false bridge 0"
     );
     assert_eq!(
-        inspect("{{.HostConfig.CapDrop}} {{.HostConfig.CapAdd}} {{.HostConfig.PidsLimit}} {{.HostConfig.SecurityOpt}}"),
-        "[ALL] [] 32768 [no-new-privileges]"
+        inspect("{{.HostConfig.PidsLimit}} {{.HostConfig.SecurityOpt}}"),
+        "32768 [no-new-privileges]"
     );
     assert_eq!(
         inspect(r#"{{index .Config.Labels "profiler.pid"}}"#),
@@ -80,6 +80,10 @@ async fn a_container_is_started_seen_and_removed() {
     // The shell's `sleep` processes come and go; only the first process is stable.
     let first = inspect("{{.State.Pid}}").parse().unwrap();
     assert!(pids.contains(&first) && lives(first), "{first} in {pids:?}");
+    let status = std::fs::read_to_string(format!("/proc/{first}/status")).unwrap();
+    for set in ["CapPrm", "CapEff", "CapBnd"] {
+        assert!(status.contains(&format!("{set}:\t0000000000000000")), "{status}");
+    }
     let cgroup = service.cgroup().await.unwrap().unwrap();
     assert!(cgroup.join("memory.current").exists() || cgroup.join("memory.usage_in_bytes").exists());
 

@@ -74,3 +74,82 @@ fn models_in_volumes_are_listed_and_removed_when_that_is_asked() {
     let _ = doctor(&["--clean=models"]).stdout(&format!("removed: {both}"));
     assert_eq!(daemon.asked("DELETE /volumes/").len(), 2);
 }
+
+/// A machine: what its daemon says, with `{cdi}` for a folder that holds a CDI specification, and what doctor finds of
+/// its GPUs.
+fn machine(version: Value, info: Value, health: &str, word: &str) {
+    let folder = crate::support::temp();
+    let specification =
+        r#"{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": "0"}, {"name": "all"}]}"#;
+    std::fs::write(folder.path().join("nvidia.json"), specification).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let info: Value = serde_json::from_str(&info.to_string().replace("{cdi}", path)).unwrap();
+    let daemon = Daemon::new(move |asked| match asked {
+        "GET /version" => (200, version.clone()),
+        "GET /info" => (200, info.clone()),
+        _ => message(404, "not found"),
+    });
+    let doctor = |args: &[&str]| {
+        let program = Profiler::new().arg("doctor").args(args);
+        program.env("DOCKER_HOST", daemon.host()).run().success()
+    };
+    let document = doctor(&["--json"]).json();
+    let checks = document["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["name"] == "gpu in docker").unwrap();
+    println!("{}", doctor(&[]).stdout);
+    assert_eq!(check["health"], health, "{check}");
+    assert!(check.to_string().contains(word), "{check}");
+}
+
+#[test]
+fn a_machine_says_how_its_containers_get_gpus() {
+    let docker = |version: &str| json!({"Version": version, "ApiVersion": "1.41"});
+    let runc = json!({"runc": {"path": "runc"}});
+    let legacy = json!({"runc": {"path": "runc"}, "nvidia": {"path": "nvidia-container-runtime"}});
+    machine(
+        docker("27.5.1"),
+        json!({"DockerRootDir": "/", "Runtimes": runc, "DefaultRuntime": "runc"}),
+        "attention",
+        "runtime configure",
+    );
+    machine(
+        docker("24.0.7"),
+        json!({"DockerRootDir": "/", "Runtimes": legacy, "DefaultRuntime": "runc"}),
+        "ok",
+        "toolkit",
+    );
+    machine(
+        docker("26.1.5"),
+        json!({"DockerRootDir": "/", "Runtimes": runc, "DefaultRuntime": "runc", "CDISpecDirs": ["{cdi}"]}),
+        "ok",
+        "nvidia.com/gpu=all",
+    );
+    machine(
+        docker("28.3.1"),
+        json!({"DockerRootDir": "/", "Runtimes": runc, "DefaultRuntime": "runc", "CDISpecDirs": ["{cdi}"],
+            "DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=0"}]}),
+        "ok",
+        "nvidia.com/gpu=0",
+    );
+    let gpu = json!({"runc": {"path": "runc"}, "gpu": {"path": "/usr/local/bin/gpu-runtime"}});
+    machine(
+        docker("26.1.5"),
+        json!({"DockerRootDir": "/", "Runtimes": gpu, "DefaultRuntime": "gpu"}),
+        "ok",
+        "NVIDIA_VISIBLE_DEVICES",
+    );
+    let podman = |version: &str| json!({"Version": version, "ApiVersion": "1.41", "Components": [{"Name": "Podman Engine", "Version": version}]});
+    let crun = json!({"crun": {"path": "/usr/bin/crun"}});
+    machine(
+        podman("5.4.0"),
+        json!({"DockerRootDir": "/", "Runtimes": crun, "DefaultRuntime": "crun", "CDISpecDirs": ["{cdi}"]}),
+        "ok",
+        "nvidia.com/gpu=0",
+    );
+    machine(
+        podman("4.3.1"),
+        json!({"DockerRootDir": "/", "Runtimes": crun, "DefaultRuntime": "crun"}),
+        "attention",
+        "update podman",
+    );
+}

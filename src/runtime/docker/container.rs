@@ -38,10 +38,10 @@ pub(in crate::runtime) struct ContainerRegistry {
 }
 
 impl ContainerRegistry {
-    /// Starts the supervisor. Must be called before anything is created.
-    pub(super) fn supervise(&self, run: &str) -> Result<()> {
+    /// Starts the supervisor of the containers of the daemon at `address`. Must be called before anything is created.
+    pub(super) fn supervise(&self, run: &str, address: &str) -> Result<()> {
         if self.supervisor.get().is_none() {
-            let supervisor = Supervisor::of_containers(run, owner::own_label())?;
+            let supervisor = Supervisor::of_containers(run, owner::own_label(), address.to_owned())?;
             // If two starts run at the same time, the second supervisor is not needed.
             if let Err(supervisor) = self.supervisor.set(supervisor) {
                 supervisor.dismiss();
@@ -67,6 +67,8 @@ pub(in crate::runtime) struct Container {
     pub(super) own: Option<Own>,
     /// When an attached container was started, to notice that somebody else restarts it.
     pub(super) started_at: Option<String>,
+    /// Whether the daemon is podman, once that was asked.
+    pub(super) podman: tokio::sync::OnceCell<bool>,
 }
 
 /// Data about a container that this run started.
@@ -92,6 +94,7 @@ impl Container {
             name: name.to_owned(),
             own: None,
             started_at: None,
+            podman: tokio::sync::OnceCell::new(),
         }
     }
 
@@ -198,7 +201,7 @@ impl Container {
                 ..exit
             }),
             State::Exited(exit) if !exit.oom_killed => State::Exited(Exit {
-                ended_by: self.signal_since(started).await.map(EndedBy::Signal),
+                ended_by: self.signal_since(started, exit.code).await.map(EndedBy::Signal),
                 ..exit
             }),
             state => state,
@@ -207,9 +210,17 @@ impl Container {
 
     /// The last signal that somebody else sent through the daemon since `started`. It cannot be our own:
     /// [`Container::stop`], which sends those, never asks for it.
-    async fn signal_since(&self, started: Option<jiff::Timestamp>) -> Option<i32> {
+    async fn signal_since(&self, started: Option<jiff::Timestamp>, exit: Option<i64>) -> Option<i32> {
         let sent = self.past_events(&["kill"], started?).await.pop()?;
-        sent.actor?.attributes?.get("signal")?.parse().ok()
+        let attributes = sent.actor?.attributes.unwrap_or_default();
+        match attributes.get("signal") {
+            Some(signal) => signal.parse().ok(),
+            // Podman does not say which. Most exits show it.
+            None => Some(
+                exit.filter(|code| *code > 128)
+                    .map_or(SIGTERM, |code| (code - 128) as i32),
+            ),
+        }
     }
 
     /// Whether it is paused, or was at any time in the last `period`.
@@ -260,7 +271,12 @@ impl Container {
             let asked = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
             let fault = match asked.await {
                 Ok(found) => return Ok(found.state),
-                Err(error) if daemon::status(&error) == Some(404) => return Ok(None),
+                Err(error) if daemon::is_gone(&error) => return Ok(None),
+                // Podman's states include some between Docker's, such as `stopped` until its clean-up has run.
+                Err(error) if daemon::is_between_states(&error) && tokio::time::Instant::now() < deadline => {
+                    tokio::time::sleep(daemon::BETWEEN_STATES).await;
+                    continue;
+                }
                 Err(error) => daemon::explain(error),
             };
             // It may be restarting, for example after an update. Its containers come back afterwards, or have exited.
@@ -279,13 +295,28 @@ impl Container {
     async fn past_events(&self, events: &[&str], from: jiff::Timestamp) -> Vec<EventMessage> {
         // The time format that the daemon accepts: `1700000000.000000001`.
         let seconds = |time: jiff::Timestamp| format!("{}.{:09}", time.as_second(), time.subsec_nanosecond());
-        let options = self
-            .events(events)
-            .since(&seconds(from))
-            .until(&seconds(jiff::Timestamp::now()));
-        let events = self.docker.events(Some(options.build()));
-        let collected = events.filter_map(async |event| event.ok()).collect();
-        tokio::time::timeout(MAX_DELAY, collected).await.unwrap_or_default()
+        let mut options = self.events(events).since(&seconds(from));
+        // Podman leaves events out where it is told an end: it is read until it has no more.
+        let patience = if self.is_podman().await {
+            NO_MORE
+        } else {
+            options = options.until(&seconds(jiff::Timestamp::now()));
+            MAX_DELAY
+        };
+        let mut events = std::pin::pin!(self.docker.events(Some(options.build())));
+        let mut collected = Vec::new();
+        while let Ok(Some(event)) = tokio::time::timeout(patience, events.next()).await {
+            collected.extend(event.ok());
+        }
+        collected
+    }
+
+    async fn is_podman(&self) -> bool {
+        let asked = self.podman.get_or_init(async || {
+            let version = self.docker.version().await.unwrap_or_default();
+            daemon::is_podman(&version)
+        });
+        *asked.await
     }
 
     fn events(&self, events: &[&str]) -> EventsOptionsBuilder {
@@ -344,7 +375,7 @@ pub(in crate::runtime) async fn remove(docker: &Docker, name: &str) -> Result<()
     match docker.remove_container(name, Some(options)).await {
         // Somebody else is removing it.
         Err(error) if daemon::status(&error) == Some(409) => Ok(()),
-        Err(error) if daemon::status(&error) != Some(404) => Err(daemon::explain(error)),
+        Err(error) if !daemon::is_gone(&error) => Err(daemon::explain(error)),
         _ => remove_network(docker, name).await,
     }
 }
@@ -379,12 +410,12 @@ pub(in crate::runtime) fn remove_blocking(names: &[String]) {
 /// How long a daemon may take to finish creating a container for a program that was killed.
 const LATE: Duration = Duration::from_secs(10);
 
-/// Removes everything labelled with this run and host, including what the daemon is still creating.
-pub(in crate::runtime) fn remove_all_blocking(run: &str, host: &str) {
+/// Removes everything labelled with this run and host from the daemon at `address`, including what it is still creating.
+pub(in crate::runtime) fn remove_all_blocking(run: &str, host: &str, address: &str) {
     let deadline = std::time::Instant::now() + LATE;
     block_on(async {
         while std::time::Instant::now() < deadline {
-            if let Ok((docker, found)) = labelled().await {
+            if let Ok((docker, found)) = labelled(address).await {
                 for found in found.iter().filter(|found| found.run == run && found.host == host) {
                     let _ = remove(&docker, &found.name).await;
                 }
@@ -401,8 +432,12 @@ const AWAY_PAUSE: Duration = Duration::from_millis(500);
 /// How long after the exit the event may still arrive.
 const MAX_DELAY: Duration = Duration::from_secs(2);
 
+/// How long after an event of the past the next one may come.
+const NO_MORE: Duration = Duration::from_millis(300);
+
 /// 128 + SIGKILL.
 const SIGKILL_EXIT_CODE: i64 = 137;
+const SIGTERM: i32 = 15;
 
 /// The remaining time in which the event may arrive; `None` if it is over. If our clock is behind the daemon's, the
 /// full delay.

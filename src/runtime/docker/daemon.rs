@@ -1,15 +1,20 @@
-//! Connection to the Docker daemon of `DOCKER_HOST`, of the Docker context, or on the default socket; and explanations
-//! of its errors.
+//! Connection to the daemon, Docker or podman, that the user names or that listens on one of the usual sockets; its
+//! facts; and explanations of its errors.
 
 use std::error::Error as _;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error;
+use bollard::models::SystemVersion;
 use sha2::{Digest as _, Sha256};
 
 use crate::fault::{Fault, Kind, Result};
+use crate::home;
 
 /// Used until the version is negotiated.
 const VERSION: &bollard::ClientVersion = bollard::API_DEFAULT_VERSION;
@@ -23,30 +28,79 @@ const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 ///
 /// `missing`, with a remedy: no daemon, no permission for its socket, or a remote daemon.
 pub(in crate::runtime) async fn connect() -> Result<Docker> {
-    let host = address()?;
-    let client = open(&host)?;
+    connect_to(&address()?).await
+}
+
+/// Connects to the daemon at this address.
+///
+/// # Errors
+///
+/// As [`connect`].
+pub(super) async fn connect_to(host: &str) -> Result<Docker> {
+    let client = open(host)?;
     client
         .negotiate_version()
         .await
-        .map_err(|error| unreachable(&host, &error))
+        .map_err(|error| unreachable(host, &error))
 }
 
-/// The address that `docker` would use: `DOCKER_HOST`, else the context chosen by `DOCKER_CONTEXT` or
-/// `docker context use`.
-fn address() -> Result<String> {
-    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    if let Some(host) = set("DOCKER_HOST") {
-        return Ok(host);
+/// The address of the daemon: the one that the user names (`DOCKER_HOST`, `CONTAINER_HOST`, the Docker context), else
+/// the first of the usual sockets that answers. The choice is kept, so that a restart of the daemon in the middle of a
+/// run does not lead to another one.
+pub(in crate::runtime) fn address() -> Result<String> {
+    static FOUND: OnceLock<String> = OnceLock::new();
+    if let Some(named) = named_address()? {
+        return Ok(named);
     }
-    let home = || std::env::home_dir().map(|home| home.join(".docker"));
-    let folder = set("DOCKER_CONFIG").map(PathBuf::from).or_else(home);
-    let context = set("DOCKER_CONTEXT").or_else(|| {
+    if let Some(found) = FOUND.get() {
+        return Ok(found.clone());
+    }
+    let usual = usual_sockets();
+    let answers = usual.iter().find(|socket| UnixStream::connect(socket).is_ok());
+    let host = |socket: &PathBuf| format!("unix://{}", socket.display());
+    match answers {
+        Some(socket) => Ok(FOUND.get_or_init(|| host(socket)).clone()),
+        None => Ok(DEFAULT_HOST.to_owned()),
+    }
+}
+
+/// Where daemons listen if nobody says otherwise, in the order of preference: Docker, rootless Docker, rootless podman,
+/// podman.
+pub(in crate::runtime) fn usual_sockets() -> Vec<PathBuf> {
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let own = own.unwrap_or_else(|| PathBuf::from(format!("/run/user/{}", nix::unistd::getuid())));
+    let mut sockets = vec![
+        PathBuf::from("/var/run/docker.sock"),
+        own.join("docker.sock"),
+        own.join("podman/podman.sock"),
+        PathBuf::from("/run/podman/podman.sock"),
+    ];
+    if let Some(home) = home::home() {
+        sockets.push(home.join(".docker/run/docker.sock"));
+        sockets.push(home.join(".docker/desktop/docker.sock"));
+    }
+    sockets
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The address that the user names: `DOCKER_HOST`, podman's `CONTAINER_HOST`, else the context chosen by
+/// `DOCKER_CONTEXT` or `docker context use`.
+fn named_address() -> Result<Option<String>> {
+    if let Some(host) = variable("DOCKER_HOST").or_else(|| variable("CONTAINER_HOST")) {
+        return Ok(Some(host));
+    }
+    let home = || home::home().map(|home| home.join(".docker"));
+    let folder = variable("DOCKER_CONFIG").map(PathBuf::from).or_else(home);
+    let context = variable("DOCKER_CONTEXT").or_else(|| {
         let config = read(&folder.as_ref()?.join("config.json"))?;
         Some(config["currentContext"].as_str()?.to_owned())
     });
     match context.filter(|name| !name.is_empty() && name != "default") {
-        None => Ok(DEFAULT_HOST.to_owned()),
-        Some(name) => context_host(folder.as_deref(), &name).ok_or_else(|| {
+        None => Ok(None),
+        Some(name) => context_host(folder.as_deref(), &name).map(Some).ok_or_else(|| {
             Fault::missing(
                 format!("the Docker context `{name}` does not exist, or names no daemon"),
                 "see `docker context ls`; `docker context use default` takes the daemon of this machine",
@@ -87,39 +141,97 @@ fn remote(host: &str) -> Fault {
     )
 }
 
-/// Facts about the daemon, for `doctor`.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+/// Facts about the daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DockerInfo {
     /// Address it listens on.
     pub address: String,
-    /// Docker version.
+    /// Whether it is podman.
+    pub podman: bool,
+    /// Version of Docker or podman.
     pub version: String,
     /// Negotiated API version.
     pub api: String,
-    /// Names of its runtimes; includes `nvidia` if the NVIDIA container toolkit is set up.
+    /// Whether it runs without root's rights, and so in a network of its own.
+    pub rootless: bool,
+    /// Whether files need SELinux's label for containers.
+    pub selinux: bool,
+    /// Names of its runtimes; includes `nvidia` if the NVIDIA container toolkit is set up for Docker.
     pub runtimes: Vec<String>,
+    /// The runtime of containers that name none.
+    pub default_runtime: String,
+    /// Folders in which it looks for CDI specifications; empty if it does not say, or uses none.
+    pub cdi_folders: Vec<String>,
+    /// CDI devices that it has found, such as `nvidia.com/gpu=0`; `None` if it does not say.
+    pub cdi_devices: Option<Vec<String>>,
     /// Whether memory limits are supported.
     pub memory_limit: bool,
     /// Whether swap limits are supported. Without them a container may swap beyond its memory limit.
     pub swap_limit: bool,
+    /// Bytes of memory of its machine.
+    pub memory: Option<u64>,
     /// Folder where images are stored.
     pub root: Option<String>,
 }
 
+impl DockerInfo {
+    /// `Docker` or `podman`.
+    pub fn name(&self) -> &'static str {
+        if self.podman { "podman" } else { "Docker" }
+    }
+
+    /// Whether its version is at least this one. An unknown version is as good as any.
+    pub(super) fn is_at_least(&self, major: u32, minor: u32) -> bool {
+        let mut numbers = self.version.split('.').map_while(|part| part.parse::<u32>().ok());
+        match (numbers.next(), numbers.next()) {
+            (Some(is), then) => (is, then.unwrap_or(0)) >= (major, minor),
+            _ => true,
+        }
+    }
+}
+
 /// Asks the daemon for its facts.
+///
+/// # Errors
+///
+/// `missing`, with a remedy, if it cannot be reached.
 pub async fn info() -> Result<DockerInfo> {
-    let docker = connect().await?;
+    facts(&connect().await?).await
+}
+
+/// Whether a daemon with this version is podman.
+pub(super) fn is_podman(version: &SystemVersion) -> bool {
+    let mut components = version.components.iter().flatten();
+    components.any(|part| part.name.contains("Podman"))
+}
+
+/// Asks this daemon for its facts.
+pub(super) async fn facts(docker: &Docker) -> Result<DockerInfo> {
     let version = docker.version().await.map_err(explain)?;
     let info = docker.info().await.map_err(explain)?;
     let mut runtimes: Vec<String> = info.runtimes.unwrap_or_default().into_keys().collect();
     runtimes.sort();
+    let security = info.security_options.unwrap_or_default();
+    let is_secured = |name: &str| security.iter().any(|option| option.split(',').any(|part| part == name));
+    let devices = info.discovered_devices.map(|devices| {
+        let is_cdi = |source: &Option<String>| source.as_deref() == Some("cdi");
+        let devices = devices.into_iter().filter(|device| is_cdi(&device.source));
+        devices.filter_map(|device| device.id).collect()
+    });
     Ok(DockerInfo {
         address: address()?,
+        podman: is_podman(&version),
         version: version.version.unwrap_or_default(),
         api: docker.client_version().to_string(),
+        rootless: is_secured("name=rootless"),
+        selinux: is_secured("name=selinux"),
         runtimes,
+        default_runtime: info.default_runtime.unwrap_or_default(),
+        cdi_folders: info.cdi_spec_dirs.unwrap_or_default(),
+        cdi_devices: devices,
         memory_limit: info.memory_limit.unwrap_or(false),
         swap_limit: info.swap_limit.unwrap_or(false),
+        memory: info.mem_total.and_then(|bytes| u64::try_from(bytes).ok()),
         root: info.docker_root_dir,
     })
 }
@@ -142,7 +254,7 @@ fn unreachable(host: &str, error: &Error) -> Fault {
         ),
         Some(io::ErrorKind::NotFound) => (
             format!("there is no Docker daemon: `{socket}` does not exist"),
-            "install Docker and start it, or set DOCKER_HOST to where it listens; `--engine sim` needs none",
+            "install Docker and start it, or let podman listen (`systemctl --user enable --now podman.socket`), or set DOCKER_HOST to where a daemon listens; `--engine sim` needs none",
         ),
         _ => (
             format!(
@@ -164,7 +276,7 @@ pub(in crate::runtime) fn explain(error: Error) -> Fault {
         _ if io_kind(error).is_some() || matches!(error, Error::HyperLegacyError { .. }) => {
             return Fault::missing(
                 format!("{AWAY}: {}", chain(error)),
-                "check whether it is running: `systemctl status docker`",
+                "check whether it is running: `systemctl status docker`, or `podman.socket`",
             );
         }
         other => return Fault::new(Kind::Io, format!("Docker: {}", chain(other))),
@@ -177,12 +289,14 @@ pub(in crate::runtime) fn explain(error: Error) -> Fault {
         (Some((_, remedy)), _) => Fault::missing(message, *remedy),
         (None, Some(404)) => Fault::missing(message, "see `docker ps --all` and `docker images`"),
         (None, Some(400)) => Fault::usage(message),
+        // Podman's status for an option that it cannot take is 500.
+        (None, _) if lower.contains("fill out specgen") => Fault::usage(message),
         _ => Fault::new(Kind::Engine, message),
     }
 }
 
 /// Texts of the daemon's errors, in lower case, with the hint for each.
-const REMEDIES: [(&[&str], &str); 6] = [
+const REMEDIES: [(&[&str], &str); 7] = [
     (
         &["no space left on device", "not enough space", "disk quota exceeded"],
         "free disk space where Docker keeps its images (`docker system df`, `docker system prune`)",
@@ -196,13 +310,18 @@ const REMEDIES: [(&[&str], &str); 6] = [
             "could not select device driver",
             "nvidia-container",
             "unresolvable cdi",
+            "cdi device injection failed",
             "unknown or invalid runtime name: nvidia",
         ],
-        "install the NVIDIA container toolkit and run `sudo nvidia-ctk runtime configure --runtime=docker`, then restart Docker",
+        "`profiler doctor` says how containers of this machine can have its GPUs",
     ),
     (
-        &["docker-init", "containerd-shim", "exec: \"runc\""],
-        "the Docker installation lacks this program: install it (`docker-init` is in Debian's package `docker.io`), then restart Docker",
+        &["docker-init", "container-init", "containerd-shim", "exec: \"runc\""],
+        "the installation of the daemon lacks this program: install it (`docker-init` is in Debian's package `docker.io`), then restart the daemon",
+    ),
+    (
+        &["error setting rlimit"],
+        "podman raises the limits of open files and processes beyond what this machine allows: set `default_ulimits = [\"nofile=16384:16384\", \"nproc=16384:16384\"]` in containers.conf to what `ulimit -Hn` and `ulimit -Hu` allow, and restart podman's service",
     ),
     (
         &["executable file not found", "no such file or directory: unknown"],
@@ -214,9 +333,30 @@ const REMEDIES: [(&[&str], &str); 6] = [
     ),
 ];
 
+/// Texts of errors about the init process that the daemon puts into containers.
+const NO_INIT: [&str; 2] = ["docker-init", "container-init"];
+
+/// Whether the daemon's machine lacks the init process for containers.
+pub(super) fn lacks_init(fault: &Fault) -> bool {
+    NO_INIT.iter().any(|sign| fault.message.contains(sign))
+}
+
 const PORT_IN_USE: [&str; 2] = ["port is already allocated", "address already in use"];
 
 const AWAY: &str = "the Docker daemon no longer answers";
+
+/// How often to look at a container that is between two states.
+pub(super) const BETWEEN_STATES: Duration = Duration::from_millis(20);
+
+/// Whether a container's state is one of podman's that Docker does not have. It changes by itself.
+pub(super) fn is_between_states(error: &Error) -> bool {
+    let Error::JsonDataError { message, .. } = error else {
+        return false;
+    };
+    ["stopped", "configured", "initialized", "unknown"]
+        .iter()
+        .any(|state| message.contains(&format!("unknown variant `{state}`")))
+}
 
 /// Whether the daemon answered before but no longer does.
 pub(super) fn is_away(fault: &Fault) -> bool {
@@ -233,6 +373,11 @@ pub(super) fn status(error: &Error) -> Option<u16> {
         Error::DockerResponseServerError { status_code, .. } => Some(*status_code),
         _ => None,
     }
+}
+
+/// Whether what was asked for does not exist. Podman's status is 500 while it removes a container.
+pub(super) fn is_gone(error: &Error) -> bool {
+    status(error) == Some(404) || error.to_string().contains("does not exist in database")
 }
 
 /// The underlying I/O error, at any depth.
@@ -297,6 +442,16 @@ mod tests {
     }
 
     #[test]
+    fn versions_are_compared_as_numbers() {
+        let of = |version: &str| DockerInfo {
+            version: version.to_owned(),
+            ..DockerInfo::default()
+        };
+        assert!(of("28.3.1").is_at_least(28, 2) && of("5.4.0-rc1").is_at_least(5, 4) && of("fake").is_at_least(99, 0));
+        assert!(!of("20.10.24+dfsg1").is_at_least(25, 0) && !of("5.3.9").is_at_least(5, 4));
+    }
+
+    #[test]
     fn missing_things_are_reported_with_a_remedy() {
         for (message, remedy) in [
             ("write /x: no space left on device", "free disk space"),
@@ -307,7 +462,7 @@ mod tests {
             ("listen tcp4 127.0.0.1:80: bind: address already in use", "port"),
             (
                 "could not select device driver \"\" with capabilities: [[gpu]]",
-                "nvidia-ctk",
+                "profiler doctor",
             ),
             (
                 "exec: \"serve\": executable file not found in $PATH: unknown",
@@ -315,7 +470,7 @@ mod tests {
             ),
             (
                 "exec: \"docker-init\": executable file not found in $PATH",
-                "Docker installation",
+                "installation of the daemon",
             ),
         ] {
             let fault = answered(500, message);

@@ -2,32 +2,29 @@
 
 mod container;
 mod daemon;
+mod gpus;
 mod inside;
+mod network;
+mod pull;
+mod registry;
 mod start;
 
 use std::collections::HashMap;
-use std::path::Path;
-use std::time::{Duration, Instant};
 
 use bollard::Docker;
-use bollard::models::CreateImageInfo;
 use bollard::query_parameters::{
-    CreateImageOptionsBuilder, ListContainersOptionsBuilder, ListNetworksOptionsBuilder, ListVolumesOptionsBuilder,
-    RemoveVolumeOptions,
+    ListContainersOptionsBuilder, ListNetworksOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptions,
 };
 pub(super) use container::{Container, ContainerRegistry, remove, remove_all_blocking, remove_blocking};
 pub use daemon::{DockerInfo, info};
-pub(super) use daemon::{connect, explain};
-use futures_util::StreamExt;
+pub(super) use daemon::{address, connect, explain, usual_sockets};
+pub use gpus::{GpuAccess, gpu_access};
 pub(super) use inside::{Inside, Place, start as start_inside};
+pub use pull::is_present;
 pub(super) use start::{follow, prepare};
 
 use super::owner;
-use crate::fault::{Fault, Kind, Result};
-use crate::fmt::GIB;
-use crate::run::EnginePhase;
-use crate::run::Run;
-use crate::runtime::{disk_free, phase};
+use crate::fault::{Fault, Result};
 
 /// Run id.
 const RUN_LABEL: &str = "profiler.run";
@@ -117,15 +114,19 @@ pub(in crate::runtime) struct Labelled {
     pub(in crate::runtime) host: String,
 }
 
-/// All containers, running or not, and all networks with our labels.
-pub(in crate::runtime) async fn labelled() -> Result<(Docker, Vec<Labelled>)> {
-    let docker = connect().await?;
+/// All containers, running or not, and all networks with our labels, at the daemon with this address.
+pub(in crate::runtime) async fn labelled(address: &str) -> Result<(Docker, Vec<Labelled>)> {
+    let docker = daemon::connect_to(address).await?;
     let filters: HashMap<&str, Vec<&str>> = [("label", vec![RUN_LABEL, HOST_LABEL])].into();
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters);
-    let containers = docker
-        .list_containers(Some(options.build()))
-        .await
-        .map_err(daemon::explain)?
+    let listed = loop {
+        match docker.list_containers(Some(options.clone().build())).await {
+            Ok(listed) => break listed,
+            Err(error) if daemon::is_between_states(&error) => tokio::time::sleep(daemon::BETWEEN_STATES).await,
+            Err(error) => return Err(daemon::explain(error)),
+        }
+    };
+    let containers = listed
         .into_iter()
         .filter_map(|container| Some((container.names?.into_iter().next()?, container.labels?)));
     let options = ListNetworksOptionsBuilder::default().filters(&filters);
@@ -151,144 +152,6 @@ pub(in crate::runtime) async fn labelled() -> Result<(Docker, Vec<Labelled>)> {
     Ok((docker, found))
 }
 
-struct Image {
-    /// The reference to start it by.
-    reference: String,
-    /// Registry digest, else the image id; identifies it among images of the same name.
-    digest: String,
-    /// Environment: `NAME=value`.
-    env: Vec<String>,
-}
-
-/// Returns the image, and pulls it if it is not present.
-async fn ensure(docker: &Docker, image: &str, run: &Run) -> Result<Image> {
-    check_image(image)?;
-    let reference = with_tag(image);
-    if let Some(found) = inspect(docker, &reference).await? {
-        return Ok(found);
-    }
-    pull(docker, &reference, run).await?;
-    let message = || format!("the image `{reference}` is missing although it was pulled");
-    let pulled = inspect(docker, &reference).await?;
-    pulled.ok_or_else(|| Fault::new(Kind::Engine, message()))
-}
-
-/// Whether an image is present, so that a start does not pull.
-///
-/// # Errors
-///
-/// `missing` without a Docker daemon; `usage` for an invalid image reference.
-pub async fn is_present(image: &str) -> Result<bool> {
-    check_image(image)?;
-    let docker = connect().await?;
-    Ok(inspect(&docker, &with_tag(image)).await?.is_some())
-}
-
-async fn inspect(docker: &Docker, reference: &str) -> Result<Option<Image>> {
-    match docker.inspect_image(reference).await {
-        Ok(found) => {
-            let digest = found.repo_digests.into_iter().flatten().next().or(found.id);
-            Ok(Some(Image {
-                reference: reference.to_owned(),
-                env: found.config.and_then(|config| config.env).unwrap_or_default(),
-                digest: digest.unwrap_or_default(),
-            }))
-        }
-        Err(error) if daemon::status(&error) == Some(404) => Ok(None),
-        Err(error) => Err(daemon::explain(error)),
-    }
-}
-
-/// Less space than this cannot hold even the smallest engine image (llama.cpp's CPU server, unpacked).
-const MIN_FREE_BYTES: u64 = 256 << 20;
-/// Progress is reported at most this often.
-const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
-
-async fn pull(docker: &Docker, reference: &str, run: &Run) -> Result<()> {
-    let info = docker.info().await.map_err(daemon::explain)?;
-    let root = info.docker_root_dir.unwrap_or_default();
-    let check = |needed: u64| match disk_free(Path::new(&root)) {
-        Some(free) if free < needed => Err(Fault::missing(
-            format!(
-                "the disk of `{root}` has {} MiB left; the image `{reference}` needs at least {} MiB",
-                free >> 20,
-                needed >> 20
-            ),
-            "free disk space (`docker system df`, `docker system prune`)",
-        )),
-        _ => Ok(()),
-    };
-    check(MIN_FREE_BYTES)?;
-    phase(run, EnginePhase::Pulling, reference)?;
-    let options = CreateImageOptionsBuilder::default().from_image(reference).build();
-    let mut answers = std::pin::pin!(docker.create_image(Some(options), None, None));
-    let mut layers = Layers::default();
-    let mut last_report = Instant::now();
-    while let Some(answer) = answers.next().await {
-        let info = answer.map_err(|error| cannot_pull(reference, daemon::explain(error)))?;
-        layers.update(&info);
-        check(layers.remaining_bytes())?;
-        if last_report.elapsed() >= PROGRESS_INTERVAL {
-            last_report = Instant::now();
-            phase(
-                run,
-                EnginePhase::Pulling,
-                &format!("{reference}: {}", layers.progress()),
-            )?;
-        }
-    }
-    Ok(())
-}
-
-/// Compressed bytes (downloaded, total) by layer.
-#[derive(Default)]
-struct Layers {
-    sizes: HashMap<String, (u64, u64)>,
-}
-
-impl Layers {
-    fn update(&mut self, info: &CreateImageInfo) {
-        let (Some(id), Some("Downloading" | "Download complete")) = (&info.id, info.status.as_deref()) else {
-            return;
-        };
-        let layer = self.sizes.entry(id.clone()).or_default();
-        match &info.progress_detail {
-            Some(detail) if detail.total.is_some() => {
-                let bytes = |value: Option<i64>| u64::try_from(value.unwrap_or_default()).unwrap_or_default();
-                *layer = (bytes(detail.current), bytes(detail.total));
-            }
-            _ => layer.0 = layer.1,
-        }
-    }
-
-    /// Bytes left to download. Layers are larger when unpacked, so with less free space the disk will certainly fill
-    /// up.
-    fn remaining_bytes(&self) -> u64 {
-        let left = |(done, total): &(u64, u64)| total.saturating_sub(*done);
-        self.sizes.values().map(left).sum()
-    }
-
-    fn progress(&self) -> String {
-        let gib = |bytes: u64| bytes as f64 / GIB;
-        let total = self.sizes.values().map(|(_, total)| total).sum();
-        format!("{:.2} of {:.2} GiB", gib(total - self.remaining_bytes()), gib(total))
-    }
-}
-
-/// The fault of a failed pull: a full disk is reported as such, any other failure as an unavailable image.
-fn cannot_pull(reference: &str, cause: Fault) -> Fault {
-    if cause.kind == Kind::Missing && cause.hint.as_deref().is_some_and(|hint| hint.contains("disk space")) {
-        return cause.while_doing(format!("cannot pull `{reference}`"));
-    }
-    let why = cause.message;
-    Fault::missing(
-        format!("the image `{reference}` is not present and cannot be pulled: {why}"),
-        format!(
-            "try `docker pull {reference}` (it uses your registry login), load it with `docker load`, or name another with `--image …`"
-        ),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,39 +173,5 @@ mod tests {
         assert_eq!(with_tag("localhost:5000/engine"), "localhost:5000/engine:latest");
         assert_eq!(with_tag("engine:1"), "engine:1");
         assert_eq!(with_tag("me/engine@sha256:abc"), "me/engine@sha256:abc");
-    }
-}
-
-#[cfg(test)]
-mod image_tests {
-    use bollard::models::ProgressDetail;
-
-    use super::*;
-
-    fn info(id: &str, status: &str, current: i64, total: i64) -> CreateImageInfo {
-        CreateImageInfo {
-            id: Some(id.into()),
-            status: Some(status.into()),
-            progress_detail: Some(ProgressDetail {
-                current: Some(current),
-                total: Some(total),
-            }),
-            ..CreateImageInfo::default()
-        }
-    }
-
-    #[test]
-    fn remaining_bytes_count_downloads_only() {
-        let mut layers = Layers::default();
-        layers.update(&info("a", "Downloading", 10, 100));
-        layers.update(&info("b", "Downloading", 0, 50));
-        layers.update(&info("b", "Extracting", 10, 900));
-        assert_eq!(layers.remaining_bytes(), 140);
-        layers.update(&CreateImageInfo {
-            id: Some("a".into()),
-            status: Some("Download complete".into()),
-            ..CreateImageInfo::default()
-        });
-        assert_eq!(layers.remaining_bytes(), 50);
     }
 }

@@ -1,27 +1,27 @@
 //! Starts a container and follows its log. Builds the request that creates it, from launch, permissions and the
-//! machine's GPUs; and an isolated network for containers without network permission, which can reach neither other
-//! containers nor the outside. The engine is then reached at the container's own address.
+//! machine's GPUs.
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasher as _, RandomState};
-use std::net::{Ipv4Addr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use bollard::Docker;
 use bollard::container::LogOutput;
 use bollard::models::{
-    ContainerCreateBody, DeviceMapping, DeviceRequest, EndpointIpamConfig, EndpointSettings, HostConfig, Ipam,
-    IpamConfig, Mount, MountType, NetworkCreateRequest, NetworkingConfig, PortBinding, ResourcesUlimits,
+    ContainerCreateBody, EndpointIpamConfig, EndpointSettings, HostConfig, Mount, MountType, NetworkingConfig,
+    PortBinding, ResourcesUlimits,
 };
 use bollard::query_parameters::{CreateContainerOptionsBuilder, LogsOptionsBuilder, StartContainerOptions};
 use futures_util::StreamExt;
-use procfs::net::TcpState;
 use serde::Serialize;
 use serde_json::json;
 
-use super::container::{self, Own, remove_network};
-use super::{Container, ContainerRegistry, connect, daemon};
+use super::container::{self, Own};
+use super::daemon::{self, DockerInfo};
+use super::gpus::{self, Gpus};
+use super::network::{self, OwnNetwork};
+use super::{Container, ContainerRegistry, connect};
 use crate::fault::{Fault, Result};
 use crate::fmt::GIB;
 use crate::prompt::Hub;
@@ -31,7 +31,6 @@ use crate::runtime::output::LineSplitter;
 use crate::runtime::state::Started;
 use crate::runtime::{Grant, HubModel, Launch, ServerLog, disk_free, free_port, launch, phase};
 use crate::task::lock;
-use crate::telemetry::{self, GpuFiles};
 use crate::warning::Warning;
 
 /// Attempts with another port if the chosen one was taken in the meantime.
@@ -51,18 +50,19 @@ pub(in crate::runtime) async fn prepare(
         .as_deref()
         .ok_or_else(|| Fault::usage("`image` is missing: a container needs one"))?;
     let docker = connect().await?;
-    registry.supervise(run.id())?;
+    let daemon = daemon::facts(&docker).await?;
+    registry.supervise(run.id(), &daemon.address)?;
     // Checked before an image of many GB is pulled.
     let gpus = if launch.gpus.is_empty() {
         None
     } else {
-        Some(resolve_gpus(&docker, &launch.gpus).await?)
+        Some(gpus::resolve(&daemon, &launch.gpus)?)
     };
-    let image = super::ensure(&docker, image, run).await?;
+    let image = super::pull::ensure(&docker, &daemon, image, run).await?;
     // If the user sets no limit, this one keeps the machine usable.
     let own_limit = match launch.memory_limit {
         Some(_) => None,
-        None => docker.info().await.ok().and_then(|info| own_limit(info.mem_total?)),
+        None => daemon.memory.map(own_limit),
     };
     let cache = model_cache(launch, grant, run).await?;
     let words = hide_words(&launch.args).join(" ");
@@ -80,7 +80,10 @@ pub(in crate::runtime) async fn prepare(
             gpus,
             own_limit,
             cache,
+            relabels: daemon.selinux,
+            without_init: false,
         },
+        daemon,
         digest: image.digest,
         logs,
         run: Arc::clone(run),
@@ -146,6 +149,7 @@ async fn download(model: &HubModel, run: &Run) -> Result<Option<String>> {
 /// All inputs of a start, owned, so that it can continue in its own task.
 pub(in crate::runtime) struct ContainerStart {
     docker: Docker,
+    daemon: DockerInfo,
     plan: ContainerPlan,
     digest: String,
     logs: ServerLog,
@@ -155,57 +159,81 @@ pub(in crate::runtime) struct ContainerStart {
 
 impl ContainerStart {
     /// Creates and starts the container. Must not be interrupted before it is registered, or it would be lost.
-    pub(in crate::runtime) async fn run(self) -> Result<Started<Container>> {
-        let (docker, plan) = (&self.docker, &self.plan);
-        lock(&self.registry.names).insert(plan.name.clone());
+    pub(in crate::runtime) async fn run(mut self) -> Result<Started<Container>> {
+        lock(&self.registry.names).insert(self.plan.name.clone());
         let labels = super::labels(self.run.id());
-        let own = if plan.grant.network {
+        let mut own = if self.plan.grant.network {
             None
         } else {
-            create_network(docker, &plan.name, labels.clone(), &self.run).await?
+            OwnNetwork::create(&self.docker, &self.daemon, &self.plan.name, &labels, &self.run).await?
         };
         let mut attempt = 1;
         let (id, base_url) = loop {
             let (reach, base_url) = match own {
-                Some(address) => (Reach::Own(address), format!("http://{address}:{}", plan.launch.port)),
+                Some(own) => (
+                    Reach::Own(own.address),
+                    format!("http://{}:{}", own.address, self.plan.launch.port),
+                ),
                 // Another process may take the port before the daemon does; see [`ATTEMPTS`].
                 None => {
                     let port = free_port(0)?;
                     (Reach::Published(port), format!("http://127.0.0.1:{port}"))
                 }
             };
-            let fault = match self.create_and_start(reach, labels.clone()).await {
-                Ok(id) => break (id, base_url),
-                Err(fault) => fault,
-            };
-            // Remove it whether it was created or not.
-            let removed = container::remove(docker, &plan.name).await;
-            if !daemon::is_port_conflict(&fault) || attempt == ATTEMPTS {
-                if removed.is_ok() {
-                    lock(&self.registry.names).remove(&plan.name);
-                }
-                return Err(fault);
+            let created = self.create_and_start(reach, labels.clone()).await;
+            let unreachable = created.is_ok() && own.is_some_and(|own| !own.is_here());
+            if let (Ok(id), false) = (&created, unreachable) {
+                break (id.clone(), base_url);
             }
-            attempt += 1;
+            // Remove it whether it was created or not.
+            let removed = container::remove(&self.docker, &self.plan.name).await;
+            match created {
+                Ok(_) => {
+                    network::warn_unreachable(&self.daemon, &self.run)?;
+                    own = None;
+                }
+                Err(fault) if daemon::lacks_init(&fault) && !self.plan.without_init => {
+                    let message = format!(
+                        "{}; the container is started without an init process, so dead processes of the engine's workers stay until it ends",
+                        fault.message
+                    );
+                    self.run.warn(Warning::new("no_init", message))?;
+                    self.plan.without_init = true;
+                    // The network was removed with the container.
+                    if own.is_some() {
+                        own =
+                            OwnNetwork::create(&self.docker, &self.daemon, &self.plan.name, &labels, &self.run).await?;
+                    }
+                }
+                Err(fault) if daemon::is_port_conflict(&fault) && attempt < ATTEMPTS => attempt += 1,
+                Err(fault) => {
+                    if removed.is_ok() {
+                        lock(&self.registry.names).remove(&self.plan.name);
+                    }
+                    return Err(fault);
+                }
+            }
         };
+        let docker = &self.docker;
         follow(docker, &id, "all", self.logs.clone());
         let info = self.info(&id);
         let own = Own {
             run: self.run,
-            limit: plan.own_limit,
-            read_only: plan.is_read_only(),
+            limit: self.plan.own_limit,
+            read_only: self.plan.is_read_only(),
             registry: self.registry,
             exit: Mutex::default(),
             removed: tokio::sync::Mutex::default(),
         };
         Ok(Started {
-            base_url: (plan.launch.port != 0).then_some(base_url),
+            base_url: (self.plan.launch.port != 0).then_some(base_url),
             backend: Container {
                 docker: self.docker,
                 id,
                 name: self.plan.name,
                 started_at: None,
                 own: Some(own),
+                podman: tokio::sync::OnceCell::new_with(Some(self.daemon.podman)),
             },
             logs: self.logs,
             info,
@@ -238,7 +266,7 @@ impl ContainerStart {
 
     fn info(&self, id: &str) -> serde_json::Value {
         let ContainerPlan { launch, grant, .. } = &self.plan;
-        json!({
+        let mut info = json!({
             "runtime": "docker",
             "container": self.plan.name,
             "id": id,
@@ -254,14 +282,17 @@ impl ContainerStart {
             "shm_size": launch.shm_size,
             "mounts": grant.mounts,
             "cache": self.plan.cache,
-        })
+        });
+        if self.daemon.podman {
+            info["daemon"] = json!(format!("podman {} at {}", self.daemon.version, self.daemon.address));
+        }
+        info
     }
 }
 
 /// All memory of the machine except 2 GiB, or half of a small machine's.
-fn own_limit(machine: i64) -> Option<u64> {
-    let machine = u64::try_from(machine).ok().filter(|machine| *machine > 0)?;
-    Some(machine.saturating_sub(2 << 30).max(machine / 2))
+fn own_limit(machine: u64) -> u64 {
+    machine.saturating_sub(2 << 30).max(machine / 2)
 }
 
 /// Unique on this machine: `profiler-<run>-<pid>-engine-1`.
@@ -320,6 +351,10 @@ struct ContainerPlan {
     cache: ModelCache,
     /// The memory limit in bytes, if the user gave none.
     own_limit: Option<u64>,
+    /// Whether mounted folders get SELinux's label for containers.
+    relabels: bool,
+    /// Whether the daemon's machine has no init process for containers.
+    without_init: bool,
 }
 
 impl ContainerPlan {
@@ -394,9 +429,15 @@ fn request(
             mounts.push(volume(folder));
         }
     }
+    let binds = if plan.relabels {
+        relabelled(&mut mounts)
+    } else {
+        Vec::new()
+    };
     let limit = launch.memory_limit.or(plan.own_limit).map(to_i64);
     let mut host = HostConfig {
         mounts: Some(mounts),
+        binds: (!binds.is_empty()).then_some(binds),
         shm_size: launch.shm_size.map(to_i64),
         memory: limit,
         // Equal to the memory limit, so no swap is allowed.
@@ -407,7 +448,7 @@ fn request(
         // Lets root read the user's model folder, whoever owns it.
         cap_add: reads_files.then(|| vec!["DAC_OVERRIDE".to_owned()]),
         // Init process: reaps zombies of the engine's workers and forwards signals.
-        init: Some(true),
+        init: Some(!plan.without_init),
         network_mode: Some("bridge".to_owned()),
         readonly_rootfs: read_only.then_some(true),
         privileged: Some(false),
@@ -416,7 +457,7 @@ fn request(
         ..HostConfig::default()
     };
     if let Some(gpus) = &plan.gpus {
-        add_gpus(gpus, &mut host, &mut env);
+        gpus.add_to(&mut host, &mut env);
     }
     let port = format!("{}/tcp", launch.port);
     let mut networking = None;
@@ -467,6 +508,20 @@ fn bind(host: &str, inside: &str, writable: bool) -> Mount {
     }
 }
 
+/// Takes the mounts of host folders out of `mounts`, as binds with SELinux's label that containers share: without it a
+/// container may not read them. Only the older form of a mount has the label, and it cannot name a path with a colon.
+fn relabelled(mounts: &mut Vec<Mount>) -> Vec<String> {
+    let form = |mount: &Mount| {
+        (mount.typ == Some(MountType::BIND)).then_some(())?;
+        let (host, inside) = (mount.source.as_deref()?, mount.target.as_deref()?);
+        let access = if mount.read_only == Some(true) { "ro" } else { "rw" };
+        (!host.contains(':') && !inside.contains(':')).then(|| format!("{host}:{inside}:{access},z"))
+    };
+    let binds = mounts.iter().filter_map(form).collect();
+    mounts.retain(|mount| form(mount).is_none());
+    binds
+}
+
 /// An unnamed volume, which is removed with its container.
 fn volume(folder: &str) -> Mount {
     Mount {
@@ -486,166 +541,6 @@ fn ulimit((name, limit): (&String, &i64)) -> ResourcesUlimits {
 
 fn to_i64(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
-}
-
-/// How a container gets its GPUs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Gpus {
-    /// Through Docker's NVIDIA runtime: index or UUID.
-    Nvidia(Vec<String>),
-    /// For podman, which uses CDI device names.
-    NvidiaCdi(Vec<String>),
-    /// Through device files.
-    Files(GpuFiles),
-}
-
-/// Determines how to give the GPUs with these names (at least one) to a container.
-async fn resolve_gpus(docker: &Docker, names: &[String]) -> Result<Gpus> {
-    let has_nvidia = Path::new("/dev/nvidiactl").exists();
-    let are_indices = names.iter().all(|name| name.parse::<u32>().is_ok());
-    match telemetry::select(names) {
-        Ok(gpus) => {
-            if let Some(files) = gpus.first().and_then(|gpu| gpu.vendor.files(&gpus)) {
-                return Ok(Gpus::Files(files));
-            }
-        }
-        Err(fault) if telemetry::gpus().is_ok() && (!has_nvidia || are_indices) => return Err(fault),
-        // The NVIDIA toolkit accepts names that NVML does not list, such as MIG instances.
-        Err(_) => {}
-    }
-    let version = docker.version().await.map_err(daemon::explain)?;
-    let podman = version
-        .components
-        .iter()
-        .flatten()
-        .any(|part| part.name.contains("Podman"));
-    if podman {
-        return Ok(Gpus::NvidiaCdi(names.to_vec()));
-    }
-    let info = docker.info().await.map_err(daemon::explain)?;
-    let has_toolkit = info.runtimes.unwrap_or_default().contains_key("nvidia");
-    if has_toolkit || has_nvidia {
-        return Ok(Gpus::Nvidia(names.to_vec()));
-    }
-    Err(Fault::missing(
-        "this machine has no GPU that a container could use",
-        "see `profiler doctor`; for NVIDIA install the driver and the container toolkit, for AMD the amdgpu driver; `gpus: []` starts without",
-    ))
-}
-
-fn add_gpus(gpus: &Gpus, host: &mut HostConfig, env: &mut Vec<String>) {
-    let request = |driver: Option<&str>, ids: Vec<String>| DeviceRequest {
-        driver: driver.map(str::to_owned),
-        // The daemon refuses a count together with ids.
-        count: None,
-        device_ids: Some(ids),
-        capabilities: Some(vec![vec!["gpu".to_owned()]]),
-        options: None,
-    };
-    match gpus {
-        Gpus::Nvidia(names) => host.device_requests = Some(vec![request(None, names.clone())]),
-        Gpus::NvidiaCdi(names) => {
-            let names = names.iter().map(|gpu| format!("nvidia.com/gpu={gpu}")).collect();
-            host.device_requests = Some(vec![request(Some("cdi"), names)]);
-        }
-        Gpus::Files(files) => {
-            let device = |path: &String| DeviceMapping {
-                path_on_host: Some(path.clone()),
-                path_in_container: Some(path.clone()),
-                cgroup_permissions: Some("rw".to_owned()),
-            };
-            host.devices = Some(files.devices.iter().map(device).collect());
-            host.group_add = Some(files.groups.clone());
-            env.extend(files.env.iter().cloned());
-        }
-    }
-}
-
-/// From the range for network benchmarks (RFC 2544), which is not routed.
-const FIRST: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
-/// Networks of 8 addresses in the lower half of that range.
-const NETWORKS: u64 = 4096;
-/// Attempts with another network if one is taken.
-const NETWORK_ATTEMPTS: usize = 8;
-
-/// Creates the network and returns the container's address in it; `None` if the daemon's networks cannot be reached
-/// from this machine.
-async fn create_network(
-    docker: &Docker,
-    name: &str,
-    labels: HashMap<String, String>,
-    run: &Run,
-) -> Result<Option<Ipv4Addr>> {
-    let mut attempt = 1;
-    let first = loop {
-        let number = RandomState::new().hash_one(attempt) % NETWORKS;
-        let first = u32::from(FIRST) + 8 * number as u32;
-        match docker
-            .create_network(network_request(name, labels.clone(), first))
-            .await
-        {
-            Ok(_) => break first,
-            Err(error) if attempt < NETWORK_ATTEMPTS && error.to_string().contains("overlaps") => attempt += 1,
-            Err(error) => {
-                let fault = daemon::explain(error).while_doing("cannot give the container a network of its own");
-                return Err(fault.hint("`--allow net=HOST` gives it the usual network, with a way out"));
-            }
-        }
-    };
-    let gateway = Ipv4Addr::from(first + 1);
-    if TcpListener::bind((gateway, 0)).is_err() {
-        remove_network(docker, name).await?;
-        let message = "this Docker runs in a network of its own, as rootless Docker and Docker Desktop do: containers are not kept from the network";
-        run.warn(Warning::new("container_network", message))?;
-        return Ok(None);
-    }
-    let ports = open_ports(gateway);
-    if !ports.is_empty() {
-        let message = format!(
-            "Docker cannot keep the container from what listens on every address of this machine (ports {}): let that listen on 127.0.0.1, or block {FIRST}/17 in the firewall",
-            ports.join(", ")
-        );
-        run.warn(Warning::new("container_network", message))?;
-    }
-    Ok(Some(Ipv4Addr::from(first + 2)))
-}
-
-fn network_request(name: &str, labels: HashMap<String, String>, first: u32) -> NetworkCreateRequest {
-    let address = |number: u32| Ipv4Addr::from(first + number).to_string();
-    let config = IpamConfig {
-        subnet: Some(format!("{}/29", address(0))),
-        gateway: Some(address(1)),
-        // An address that nobody has: before version 27, internal networks also have a default route, which leads to
-        // all addresses of this machine.
-        auxiliary_addresses: Some([("DefaultGatewayIPv4".to_owned(), address(6))].into()),
-        ..IpamConfig::default()
-    };
-    NetworkCreateRequest {
-        name: name.to_owned(),
-        driver: Some("bridge".to_owned()),
-        internal: Some(true),
-        ipam: Some(Ipam {
-            config: Some(vec![config]),
-            ..Ipam::default()
-        }),
-        labels: Some(labels),
-        ..NetworkCreateRequest::default()
-    }
-}
-
-/// Ports of this machine on which a container would get an answer.
-fn open_ports(gateway: Ipv4Addr) -> Vec<String> {
-    let tables = [procfs::net::tcp(), procfs::net::tcp6()];
-    let listening = tables.into_iter().flatten().flatten();
-    let mut ports: Vec<u16> = listening
-        .filter(|entry| entry.state == TcpState::Listen)
-        .map(|entry| entry.local_address)
-        .filter(|address| address.ip().is_unspecified() || address.ip() == gateway)
-        .map(|address| address.port())
-        .collect();
-    ports.sort_unstable();
-    ports.dedup();
-    ports.iter().map(u16::to_string).collect()
 }
 
 #[cfg(test)]
@@ -813,26 +708,30 @@ mod tests {
         );
     }
 
-    fn host_config(gpus: &Gpus) -> HostConfig {
-        let (mut host, mut env) = (HostConfig::default(), Vec::new());
-        add_gpus(gpus, &mut host, &mut env);
-        host
-    }
-
     #[test]
-    fn nvidia_gpus_are_named_and_never_counted() {
-        let names = vec!["0".to_owned(), "GPU-ab".to_owned()];
-        let request = host_config(&Gpus::Nvidia(names.clone()))
-            .device_requests
-            .unwrap()
-            .remove(0);
-        assert_eq!(request.device_ids.unwrap(), ["0", "GPU-ab"]);
-        assert_eq!(request.count, None);
-        assert_eq!(request.capabilities.unwrap(), [["gpu"]]);
-        let request = host_config(&Gpus::NvidiaCdi(names)).device_requests.unwrap().remove(0);
-        assert_eq!(
-            request.device_ids.unwrap(),
-            ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-ab"]
-        );
+    fn where_selinux_enforces_only_mounted_folders_are_relabelled() {
+        let mount = |host: &str| runtime::Mount {
+            host: host.into(),
+            container: "/m".into(),
+            writable: true,
+        };
+        let plan = ContainerPlan {
+            grant: Grant {
+                mounts: vec![mount("/models"), mount("/with:colon")],
+                ..Grant::default()
+            },
+            relabels: true,
+            ..ContainerPlan::default()
+        };
+        let body = request(&plan, Reach::Published(1), HashMap::new(), &[]);
+        let host = body.host_config.unwrap();
+        assert_eq!(host.binds, Some(vec!["/models:/m:rw,z".to_owned()]));
+        let left: Vec<_> = host
+            .mounts
+            .into_iter()
+            .flatten()
+            .filter_map(|mount| mount.source)
+            .collect();
+        assert_eq!(left, ["/with:colon"]);
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::want::Want;
 use super::{Access, Allowed, Permits};
 use crate::fault::{Fault, Result};
-use crate::home;
+use crate::runtime::docker::usual_sockets;
 use crate::runtime::state::RuntimeKind;
 use crate::runtime::{Launch, Mount};
 
@@ -219,8 +219,7 @@ fn text(path: PathBuf) -> Result<String> {
 }
 
 /// Sockets that give full control of the machine.
-const SOCKETS: [&str; 8] = [
-    "/var/run/docker.sock",
+const SOCKETS: [&str; 7] = [
     "/run/docker.sock",
     "/run/docker/containerd/containerd.sock",
     "/run/containerd/containerd.sock",
@@ -250,25 +249,13 @@ fn check_mount(real: &Path) -> Result<()> {
     ))
 }
 
-/// All candidate sockets, including those of `DOCKER_HOST` and in the user's own folders.
+/// All candidate sockets, including those that the environment names and those in the user's own folders.
 fn sockets() -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = SOCKETS.iter().map(PathBuf::from).collect();
-    if let Some(host) = std::env::var("DOCKER_HOST")
-        .ok()
-        .as_deref()
-        .and_then(|host| host.strip_prefix("unix://"))
-    {
-        all.push(host.into());
-    }
-    if let Some(folder) = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
-        all.extend([folder.join("docker.sock"), folder.join("podman/podman.sock")]);
-    }
-    if let Some(home) = home::home() {
-        all.extend([
-            home.join(".docker/run/docker.sock"),
-            home.join(".docker/desktop/docker.sock"),
-        ]);
-    }
+    let named = ["DOCKER_HOST", "CONTAINER_HOST"].map(|name| std::env::var(name).ok());
+    let paths = named.iter().flatten().filter_map(|host| host.strip_prefix("unix://"));
+    all.extend(paths.map(PathBuf::from));
+    all.extend(usual_sockets());
     // Resolved as well: `/var/run` may be a link to `/run`.
     let real: Vec<_> = all.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
     all.extend(real);

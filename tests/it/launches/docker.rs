@@ -130,3 +130,32 @@ fn tensorrt_llm() {
         ["PUT /containers/c0ffee/archive", "POST /containers/c0ffee/start"]
     );
 }
+
+/// The GPUs are named as the CDI specification on disk names them.
+#[test]
+fn a_daemon_with_cdi_is_asked_for_cdi_devices() {
+    let folder = crate::support::temp();
+    let specification = r#"{"kind": "nvidia.com/gpu", "devices": [{"name": "0"}, {"name": "1"}]}"#;
+    std::fs::write(folder.path().join("nvidia.json"), specification).unwrap();
+    let folders = json!([folder.path().to_str().unwrap()]);
+    let info =
+        json!({ "DockerRootDir": "/", "Runtimes": { "runc": {} }, "DefaultRuntime": "runc", "CDISpecDirs": folders });
+    let daemon = Daemon::new(move |asked| match asked {
+        "GET /version" => (200, json!({ "Version": "26.1.5", "ApiVersion": "1.41" })),
+        "GET /info" => (200, info.clone()),
+        asked if asked.starts_with("GET /images/") => (200, json!({ "Id": "sha256:1" })),
+        "POST /containers/create" => message(500, "far enough"),
+        _ => message(404, "not found"),
+    });
+    let start = |gpus: &str| {
+        let script = format!(r#"docker::start(#{{ image: "engine:1", gpus: {gpus} }})"#);
+        daemon.run(&script, &[])
+    };
+    let _ = start("[1, 0]").stderr("far enough");
+    let body = daemon.asked("POST /containers/create").remove(0);
+    let requests = json!([{
+        "Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=1", "nvidia.com/gpu=0"], "Capabilities": [["gpu"]],
+    }]);
+    assert_eq!(body["HostConfig"]["DeviceRequests"], requests, "{body:#}");
+    let _ = start("[2]").code(3).stderr("nvidia.com/gpu=1");
+}

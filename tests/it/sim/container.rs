@@ -88,6 +88,30 @@ async fn it_runs_in_a_container_of_its_own() {
         .await
         .unwrap();
     assert!(memory.devices[0].used > 16 << 30);
+    // The image has no CA certificates, which plain HTTP does not need.
+    let info = |url: &str| {
+        let words = [
+            "exec",
+            "--workdir",
+            "/tmp",
+            &container.0,
+            "/app/profiler",
+            "run",
+            "engine_info",
+            "--url",
+            url,
+        ];
+        Command::new("docker").args(words).output().unwrap()
+    };
+    let asked = info("http://127.0.0.1:8000");
+    assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
+    let asked = info("https://127.0.0.1:8000");
+    assert_eq!(
+        asked.status.code(),
+        Some(3),
+        "{}",
+        String::from_utf8_lossy(&asked.stderr)
+    );
     docker(&["stop", "--time", "10", &container.0]);
     assert_eq!(
         docker(&["inspect", "--format", "{{.State.ExitCode}}", &container.0]),

@@ -22,6 +22,19 @@ pub fn needs_docker() -> bool {
     available("Docker", *ANSWERS.get_or_init(docker_answers))
 }
 
+/// Podman, from Debian's package, with catatonit; needs root.
+#[track_caller]
+pub fn needs_podman() -> bool {
+    available("podman and catatonit, as root", super::podman::installed())
+}
+
+/// A registry of images, from Debian's `docker-registry`.
+#[track_caller]
+pub fn needs_registry() -> bool {
+    let version = std::process::Command::new("docker-registry").arg("--version").output();
+    available("docker-registry", version.is_ok_and(|output| output.status.success()))
+}
+
 /// The llama-server built by `.ci/llama-server`, from `PROFILER_TEST_LLAMA_SERVER`.
 #[track_caller]
 pub fn needs_llama_server() -> Option<PathBuf> {

@@ -1,0 +1,86 @@
+//! A user has podman instead of Docker: the program finds its Docker-compatible socket, and engines in its containers
+//! behave as in Docker's.
+
+use std::process::Command;
+
+use crate::support::podman::Podman;
+use crate::support::{Profiler, needs_podman};
+
+/// Tests of other files that need Docker and no GPU. Left out is
+/// `docker::a_container_has_no_way_to_the_services_of_this_machine`, whose service listens on Docker's bridge: that of
+/// podman is there only while a container runs.
+const SAME: [&str; 20] = [
+    "attach_container::a_network",
+    "attach_container::a_published_port",
+    "attach_container::the_models_configuration_is_read_from_the_container",
+    "disturbed::a_kernel_kill_is_memory_even_if_the_stream_seemed_to_end",
+    "disturbed::an_engine_that_somebody_else_stopped_is_told_as_that",
+    "disturbed::the_times_of_a_paused_container_are_not_used",
+    "docker::a_container_finds_its_files_from_its_first_moment_on",
+    "docker::a_container_is_started_seen_and_removed",
+    "docker::a_container_of_a_script_has_a_network_of_its_own_and_writes_only_where_it_must",
+    "docker::a_hurried_user_does_not_wait_for_the_grace",
+    "docker::commands_run_inside_and_files_go_in",
+    "docker::mounts_are_read_only_unless_asked_and_allowed",
+    "docker::nothing_stays_when_the_run_is_dropped_or_cut_short",
+    "docker::the_kernels_kill_is_told_from_any_other",
+    "docker::what_cannot_start_says_why_and_leaves_nothing",
+    "orphans::containers_are_removed_with_their_killed_run",
+    "probes::container::a_serving_container_is_asked_from_within",
+    "signals::control_c_before_a_container_is_there",
+    "sim::container::it_runs_in_a_container_of_its_own",
+    "usage::the_memory_of_a_container_is_its_own",
+];
+
+#[test]
+fn containers_behave_as_those_of_docker() {
+    if !needs_podman() {
+        return;
+    }
+    let podman = Podman::start();
+    let tests = Command::new(std::env::current_exe().unwrap())
+        .env("DOCKER_HOST", podman.host())
+        .args(["--exact", "--test-threads=4"])
+        .args(SAME)
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&tests.stdout);
+    assert!(
+        tests.status.success() && shown.contains(&format!("{} passed", SAME.len())),
+        "{shown}{}",
+        String::from_utf8_lossy(&tests.stderr)
+    );
+}
+
+#[test]
+fn it_is_found_by_its_own_variable_and_what_it_cannot_do_is_told() {
+    if !needs_podman() {
+        return;
+    }
+    let podman = Podman::start();
+    let ask = |args: &[&str]| {
+        let program = Profiler::new().args(args).env("CONTAINER_HOST", podman.host());
+        program.env("DOCKER_HOST", "")
+    };
+    let doctor = ask(&["doctor", "--json"]).run().success().json();
+    assert!(doctor.to_string().contains("podman "), "{doctor}");
+
+    // The image is made by the `docker` command, which knows another variable.
+    let made = Command::new(std::env::current_exe().unwrap())
+        .env("DOCKER_HOST", podman.host())
+        .args(["--exact", "docker::commands_run_inside_and_files_go_in"])
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let script = format!(
+        r#"docker::start(#{{ image: "{}", gpus: [0] }}); ()"#,
+        "profiler-test/shell:latest"
+    );
+    let start = |script: &str| {
+        let program = ask(&["run", "s.rhai", "--allow", "image=profiler-test"]);
+        program.file("s.rhai", script).run()
+    };
+    let _ = start(&script).code(3);
+    let script = script.replace(", gpus: [0]", "");
+    let _ = start(&script).success();
+}
