@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ::csv::{Reader, ReaderBuilder, StringRecord, Writer};
+use memchr::memchr_iter;
 use serde_json::{Map, Value};
 
 /// Writes a header line and the rows, with `\n` line ends. The named columns come first, in this order;
@@ -78,6 +79,8 @@ fn is_marked_or_formula(text: &str) -> bool {
 
 const MAX_ROWS: usize = 100_000;
 const MAX_CELLS: usize = 1_000_000;
+/// Most commas of a text. A cell may have some; a row of more cells than this is not read.
+const MAX_COMMAS: usize = 8 * MAX_CELLS;
 
 /// The cells of a row by column name.
 pub type Row = BTreeMap<String, String>;
@@ -106,8 +109,16 @@ fn is_closed(record: &[u8]) -> bool {
     !quoted
 }
 
-/// The header; `None` if the text is empty.
+/// Whether the reader would take too much memory for a row.
+fn has_too_many(text: &str) -> bool {
+    memchr_iter(b',', text.as_bytes()).count() > MAX_COMMAS
+}
+
+/// The header; `None` if the text is empty, or has more commas than any table.
 pub fn columns(text: &str) -> Option<Vec<String>> {
+    if has_too_many(text) {
+        return None;
+    }
     let header = reader(text).into_records().next()?.ok()?;
     Some(header.iter().map(|name| unmarked(name).to_owned()).collect())
 }
@@ -118,6 +129,9 @@ pub fn columns(text: &str) -> Option<Vec<String>> {
 ///
 /// A message for a row with a wrong number of cells, for an unterminated quote, and for too many rows.
 pub fn rows(text: &str) -> Result<Vec<Row>, String> {
+    if has_too_many(text) {
+        return Err(format!("it has more than {MAX_COMMAS} cells"));
+    }
     let mut reader = reader(text);
     let (mut columns, mut record, mut rows) = (StringRecord::new(), StringRecord::new(), Vec::new());
     reader.read_record(&mut columns).map_err(|error| error.to_string())?;

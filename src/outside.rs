@@ -3,8 +3,13 @@
 //! Every read is bounded. The bytes that streams and texts keep are charged to one budget of the process before they are
 //! kept: many small holders are bounded together. Clippy's `disallowed-methods` names the ways around it.
 
+use std::fs::File;
 use std::io::{self, BufRead, Read};
+use std::os::unix::fs::FileExt as _;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::de::{DeserializeOwned, Error as _};
 
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::Bytes;
@@ -164,6 +169,69 @@ pub fn line(reader: &mut impl BufRead, line: &mut Vec<u8>, most: u64) -> io::Res
     Ok(length)
 }
 
+/// Most bytes of a JSON text and its values together.
+const MAX_PARSED: usize = 832 << 20;
+
+/// Bytes that values of JSON take: each of a list or an object, what a list or an object allocates for its first one, and
+/// what a member takes more than an item.
+const VALUE: usize = 32;
+const LIST: usize = 128;
+const OBJECT: usize = 640;
+const MEMBER: usize = 112;
+
+/// An upper bound of the bytes that the values of a JSON text take: `[{},{}]` takes ten times its own.
+pub fn weight(json: &[u8]) -> usize {
+    let (mut weight, mut quoted, mut escaped) = (json.len(), false, false);
+    for (at, byte) in json.iter().enumerate() {
+        let is_empty = |end| json.get(at + 1) == Some(&end);
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b',' => weight += VALUE,
+            b':' => weight += MEMBER,
+            b'[' if !is_empty(b']') => weight += LIST,
+            b'{' if !is_empty(b'}') => weight += OBJECT,
+            _ => {}
+        }
+    }
+    weight
+}
+
+/// Fails if a JSON text and its values would take more than 832 MiB.
+///
+/// # Errors
+///
+/// Says so.
+pub fn check_weight(text: &[u8]) -> serde_json::Result<()> {
+    if text.len() + weight(text) <= MAX_PARSED {
+        return Ok(());
+    }
+    let most = Bytes(MAX_PARSED as u64);
+    Err(serde_json::Error::custom(format!("its values take more than {most}")))
+}
+
+/// Parses a JSON text, after [`check_weight`].
+///
+/// # Errors
+///
+/// If it is no JSON of this form, or too much.
+pub fn json<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
+    check_weight(text)?;
+    serde_json::from_slice(text)
+}
+
+/// Resident bytes of this process, if known.
+pub fn resident() -> Option<u64> {
+    static STATM: OnceLock<Option<File>> = OnceLock::new();
+    let file = STATM.get_or_init(|| File::open("/proc/self/statm").ok()).as_ref()?;
+    let mut line = [0; 128];
+    let length = file.read_at(&mut line, 0).ok()?;
+    let text = std::str::from_utf8(line.get(..length)?).ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * procfs::page_size())
+}
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,6 +245,17 @@ mod tests {
         assert!(is_too_large(
             &line(&mut io::BufReader::new(io::repeat(b'x').take(9)), &mut text, 4).unwrap_err()
         ));
+    }
+
+    #[test]
+    fn what_json_takes_is_counted_before_it_is_parsed() {
+        assert_eq!(weight(br#""[{,:\"[{,:""#), 12);
+        assert_eq!(weight(b"[[],{},[1]]"), 11 + 2 * LIST + 2 * VALUE);
+        assert_eq!(weight(br#"{"a":{"b":1}}"#), 13 + 2 * (OBJECT + MEMBER));
+        let many = format!("[{}{{}}]", "{},".repeat(MAX_PARSED / VALUE));
+        let refused = json::<serde_json::Value>(many.as_bytes()).unwrap_err();
+        assert!(refused.to_string().contains("take more than"), "{refused}");
+        assert_eq!(json::<Vec<u8>>(b"[1,2]").unwrap(), [1, 2]);
     }
 
     #[test]

@@ -228,7 +228,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ended.map_or_else(|fault| failed(&fault), |()| ExitCode::SUCCESS);
     }
     let measures = arguments.command.measures();
-    let program = own_limits::check(measures).and_then(|()| Program::new(Terminal::detect()));
+    let program = own_limits::check(measures)
+        .and_then(|()| own_limits::watch_memory())
+        .and_then(|()| Program::new(Terminal::detect()));
     let status = program.map(|program| {
         if !measures {
             program.signals.end_soon();

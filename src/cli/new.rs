@@ -122,8 +122,9 @@ pub(super) fn fork(args: &ForkArgs, program: &Program) -> Result<Status> {
     Ok(0)
 }
 
-/// Replaces a file; if that fails, the old one stays.
+/// Replaces a file, not a link to it; if that fails, the old one stays.
 fn replace(path: &Path, text: &str) -> Result<()> {
+    let path = &path.canonicalize().map_err(|error| Fault::io(path, &error))?;
     let name = path
         .file_name()
         .ok_or_else(|| Fault::usage(format!("`{}` is no name of a file", path.display())))?;

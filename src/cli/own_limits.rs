@@ -1,13 +1,17 @@
 //! The limits of the machine that this program needs for itself: open files, threads and address space. Checked before
-//! anything starts, so that a limit of ours is never taken for one of an engine.
+//! anything starts, so that a limit of ours is never taken for one of an engine. And the bound of its own memory.
 
 use std::sync::mpsc::channel;
-use std::thread::Builder;
+use std::thread::{Builder, sleep};
+use std::time::Duration;
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
-use crate::fault::{Fault, Result};
+use super::program::exit;
+use crate::fault::{Fault, Kind, Result};
 use crate::fmt::Bytes;
+use crate::outside::resident;
+use crate::report::Terminal;
 use crate::script;
 
 /// Open files and threads of a command that measures, and of any other.
@@ -75,4 +79,34 @@ pub(super) fn check(measures: bool) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Resident bytes at which this program ends itself, so that it stays below 1 GiB. Bytes from outside are bounded where
+/// they are read; this is for what no bound foresaw, such as a library that makes much of little.
+const MOST: u64 = 928 << 20;
+
+/// How often its memory is looked at. A fast machine fills 64 MiB in that time.
+const EACH: Duration = Duration::from_millis(10);
+
+/// Ends this program once it holds too much memory. What was measured is in the journal, and supervisors end the rest.
+///
+/// # Errors
+///
+/// `missing` if no thread can be started.
+pub(super) fn watch_memory() -> Result<()> {
+    let watch = || {
+        while resident().is_some_and(|held| held < MOST) {
+            sleep(EACH);
+        }
+        if resident().is_some() {
+            let fault = Fault::new(Kind::Limit, format!("this program took {} of memory, and ended itself", Bytes(MOST)))
+                .hint("what was measured is kept, and `--resume` goes on from there; look for a script, a file or a server that makes it grow");
+            Terminal::detect().print_fault(&fault);
+            exit(fault.kind.exit_code());
+        }
+    };
+    let started = Builder::new().name("memory".to_owned()).spawn(watch);
+    started
+        .map(drop)
+        .map_err(|error| Fault::no_thread("watch of memory", &error))
 }

@@ -315,7 +315,7 @@ impl Signals {
 
 /// Ends the process without waiting for its threads. Supervisors end what runs below it.
 #[expect(clippy::exit, reason = "threads may be busy, and a signal must end the process")]
-fn exit(status: u8) -> ! {
+pub(super) fn exit(status: u8) -> ! {
     temporary::remove_all();
     std::process::exit(i32::from(status))
 }

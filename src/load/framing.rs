@@ -10,7 +10,7 @@ use memchr::memchr2;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, Kind, Result};
-use crate::outside::Charge;
+use crate::outside::{Charge, weight};
 
 /// How a body is split into events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,8 +110,7 @@ impl EventReader {
         if let Some(line) = self.lines.finish() {
             self.partial.line(self.framing, &line, &mut event)?;
         }
-        self.partial.dispatch(&mut event);
-        Ok(())
+        self.partial.dispatch(&mut event)
     }
 }
 
@@ -129,6 +128,7 @@ impl PartialEvent {
     fn line(&mut self, framing: Framing, line: &[u8], event: &mut impl FnMut(&str, &str)) -> Result<()> {
         if framing == Framing::Ndjson {
             if !line.trim_ascii().is_empty() {
+                let _parsed = charge_parsed(line)?;
                 event("", &String::from_utf8_lossy(line));
             }
             return Ok(());
@@ -139,8 +139,7 @@ impl PartialEvent {
             line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)
         };
         if line.is_empty() {
-            self.dispatch(event);
-            return Ok(());
+            return self.dispatch(event);
         }
         let (field, value) = match line.iter().position(|byte| *byte == b':') {
             Some(colon) => (&line[..colon], &line[colon + 1..]),
@@ -167,8 +166,9 @@ impl PartialEvent {
         Ok(())
     }
 
-    fn dispatch(&mut self, event: &mut impl FnMut(&str, &str)) {
+    fn dispatch(&mut self, event: &mut impl FnMut(&str, &str)) -> Result<()> {
         if self.has_data || self.name == b"error" {
+            let _parsed = charge_parsed(&self.data)?;
             event(
                 &String::from_utf8_lossy(&self.name),
                 &String::from_utf8_lossy(&self.data),
@@ -177,7 +177,19 @@ impl PartialEvent {
         self.name.clear();
         empty(&mut self.data);
         self.has_data = false;
+        Ok(())
     }
+}
+
+/// The charge for what an event takes while it is parsed: its values, and its text with invalid bytes replaced. That of
+/// an ordinary event is not worth counting.
+fn charge_parsed(data: &[u8]) -> Result<Charge> {
+    const ORDINARY: usize = 64 << 10;
+    let mut charge = Charge::default();
+    if data.len() > ORDINARY {
+        charge.add(weight(data) + 2 * data.len()).map_err(too_much)?;
+    }
+    Ok(charge)
 }
 
 /// Empties a buffer. It is reused for the next event unless a long one has made it large.

@@ -18,13 +18,13 @@ use std::path::{Path, PathBuf};
 pub use hub::{Hub, ModelId, Secret, tell_waits};
 pub use model_files::{locate, read_model};
 pub use prompts::{Calibration, Content, MAX_TOKENS, Origin, PromptCache, PromptForm, PromptSpec, Prompts, is_near};
-use serde::de::IgnoredAny;
+use serde::Deserialize;
 use serde_json::Value;
 pub use template::render_as_child;
 use template::{Wrapper, in_config};
 
 use crate::fault::{Fault, Kind, Result};
-use crate::file;
+use crate::{file, outside};
 
 /// The file of a fast tokenizer.
 const TOKENIZER: &str = "tokenizer.json";
@@ -91,7 +91,12 @@ impl Tokenizer {
     pub fn new(files: &Files) -> Result<Self> {
         // The library panics on some input that is not JSON.
         let text = str::from_utf8(&files.tokenizer).map_err(|error| unusable(&error))?;
-        let _checked: IgnoredAny = serde_json::from_str(text).map_err(|error| unusable(&error))?;
+        let checked: Growing = serde_json::from_str(text).map_err(|error| unusable(&error))?;
+        if growth(&checked.normalizer) > MAX_GROWTH {
+            return Err(unusable(&format!(
+                "its normalizer makes texts over {MAX_GROWTH} times as long"
+            )));
+        }
         let mut inner = catch_unwind(|| tokenizers::Tokenizer::from_bytes(&files.tokenizer))
             .map_err(|_| unusable(&PANICKED))?
             .map_err(|error| unusable(&error))?;
@@ -134,6 +139,31 @@ impl Tokenizer {
     }
 }
 
+/// The part of a tokenizer that can make a text longer without end.
+#[derive(Deserialize)]
+struct Growing {
+    #[serde(default)]
+    normalizer: Value,
+}
+
+/// How many times as long a normalizer may make a text. Llama's, which marks each space, makes it up to nine times as
+/// long.
+const MAX_GROWTH: f64 = 64.0;
+
+/// How many times as long a normalizer may make a text that is not shorter than a word.
+fn growth(normalizer: &Value) -> f64 {
+    let length = |key: &str| normalizer.pointer(key).and_then(Value::as_str).map_or(0, str::len) as f64;
+    match normalizer["type"].as_str() {
+        Some("Sequence") => {
+            let parts = normalizer["normalizers"].as_array().into_iter().flatten();
+            parts.map(growth).product()
+        }
+        Some("Replace") => (length("/content") / length("/pattern/String").max(1.0)).max(1.0),
+        Some("Prepend") => length("/prepend").max(1.0),
+        _ => 1.0,
+    }
+}
+
 const PANICKED: &str = "the tokenizers library panicked";
 
 fn unusable(error: &dyn std::fmt::Display) -> Fault {
@@ -161,11 +191,11 @@ fn json(path: &Path) -> Result<Value> {
     let Some(bytes) = optional(path)? else {
         return Ok(Value::Null);
     };
-    serde_json::from_slice(&bytes).map_err(|error| Fault::usage(format!("`{}` is not JSON: {error}", path.display())))
+    outside::json(&bytes).map_err(|error| Fault::usage(format!("`{}` is not JSON: {error}", path.display())))
 }
 
 /// Maximum size of a tokenizer file. The largest one observed has 35 MB, for a vocabulary of 262,144.
-const MAX_FILE: u64 = 128 << 20;
+const MAX_FILE: u64 = 64 << 20;
 
 /// Reads an optional file.
 fn optional(path: &Path) -> Result<Option<Vec<u8>>> {

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::outside;
+
 /// Words that Python writes for numbers that JSON cannot express.
 const WORDS: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
 
@@ -14,9 +16,9 @@ const WORDS: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
 /// If it is not JSON either way.
 pub(crate) fn parse(bytes: &[u8]) -> serde_json::Result<Value> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    serde_json::from_slice(bytes).or_else(|error| match finite(bytes) {
+    outside::json(bytes).or_else(|error| match finite(bytes) {
         Cow::Borrowed(_) => Err(error),
-        Cow::Owned(bytes) => serde_json::from_slice(&bytes),
+        Cow::Owned(bytes) => outside::json(&bytes),
     })
 }
 

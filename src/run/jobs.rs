@@ -139,11 +139,14 @@ impl Run {
             }
             Ok(left_out)
         };
-        // Errors of the archive are the host's: nothing of it stays, and the earlier run does.
-        let left_out = unpacked().map_err(|fault: Fault| Fault {
-            kind: Kind::Io,
-            hint: None,
-            ..fault.while_doing(format!("what the host returned for job `{name}`"))
+        // Errors of the archive are the host's: nothing of it stays, and the earlier run does. A full disk is ours.
+        let left_out = unpacked().map_err(|fault: Fault| match fault.kind {
+            Kind::Missing => fault,
+            _ => Fault {
+                kind: Kind::Io,
+                hint: None,
+                ..fault.while_doing(format!("what the host returned for job `{name}`"))
+            },
         })?;
         let folder = jobs.join(name);
         // Without a manifest it is incomplete: a run that was there with one is worth more.

@@ -32,6 +32,7 @@ use super::secrets::{self, hidden_value};
 use super::{Event, engine_number};
 use crate::boundary::{JsonText, Point};
 use crate::fault::{Fault, Kind, Result};
+use crate::outside;
 
 pub(crate) const JOURNAL: &str = "journal.jsonl";
 
@@ -268,7 +269,7 @@ pub(super) fn read_lines(
     for number in 1..=extent.lines {
         line.clear();
         read_line(&mut reader, &mut line).map_err(io)?;
-        let mut entry = serde_json::from_slice::<Entry>(&line);
+        let mut entry = outside::json::<Entry>(&line);
         if let Ok(entry) = &mut entry {
             if let Event::Point { answer, .. } = &mut entry.event {
                 extent.waiting.complete(answer);

@@ -15,6 +15,7 @@ use super::folder::{Folder, not_a_run};
 use super::journal::{Entry, JOURNAL};
 use super::{Event, Operation, secrets};
 use crate::fault::{Fault, Kind, Result};
+use crate::outside;
 
 /// Version of `--json`, and of `result.json`.
 pub const SCHEMA: u32 = 1;
@@ -129,7 +130,7 @@ impl Manifest {
         let path = folder.path().join(MANIFEST);
         let text = folder.read(MANIFEST)?.ok_or_else(|| not_a_run(folder.path()))?;
         let broken = |error: serde_json::Error| Fault::new(Kind::Io, format!("`{}`: {error}", path.display()));
-        let value: Value = serde_json::from_slice(&text).map_err(broken)?;
+        let value: Value = outside::json(&text).map_err(broken)?;
         if value["schema"] != FOLDER_SCHEMA {
             let schema = value["schema"]
                 .as_u64()

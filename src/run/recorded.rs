@@ -23,6 +23,7 @@ use crate::experiment::Experiment;
 use crate::fault::{Fault, Kind, Result};
 use crate::load::LoadAnswer;
 use crate::memory::Footprint;
+use crate::outside;
 use crate::telemetry::Settled;
 use crate::warning::Warning;
 
@@ -541,7 +542,7 @@ fn read_stages(folder: &Folder, missing: &mut Vec<String>) -> Vec<(String, Value
             Ok(text) => (text.unwrap_or_default(), format!("memory/{file} is incomplete")),
             Err(fault) => (Vec::new(), fault.message),
         };
-        let usage: Value = serde_json::from_slice(&text).unwrap_or_default();
+        let usage: Value = outside::json(&text).unwrap_or_default();
         if usage.is_null() {
             missing.push(format!("{why}: memory of {name} by stage is missing"));
         }

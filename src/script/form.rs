@@ -60,6 +60,9 @@ pub struct FormOptions {
     path: bool,
 }
 
+/// The largest whole number: what scripts compute from a few of them stays within 64 bits. A petabyte has as many bytes.
+const MOST_WHOLE: f64 = 1e15;
+
 /// The form of a parameter's value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Form {
@@ -154,6 +157,7 @@ impl Form {
 
     fn check_type(&self, path: &str, default: &Value, given: &Value, read: &Value) -> Result<()> {
         let fits = match (self.takes, read) {
+            (Takes::Any, value) if self.path => !value.is_number(),
             (Takes::Any, _)
             | (Takes::Bool, Value::Bool(_))
             | (Takes::Float, Value::Number(_))
@@ -168,6 +172,7 @@ impl Form {
             return Ok(());
         }
         let wanted = match self.takes {
+            Takes::Any if self.path => "a path",
             Takes::Any => "a value",
             Takes::Bool => "a bool",
             Takes::Int => "an int",
@@ -237,6 +242,7 @@ impl Form {
         let bound = match (self.least, self.most) {
             (Some(least), _) if number < least => format!("it is at least {least}"),
             (_, Some(most)) if number > most => format!("it is at most {most}"),
+            _ if !value.is_f64() && number.abs() > MOST_WHOLE => format!("whole numbers go up to {MOST_WHOLE}"),
             _ => return Ok(()),
         };
         Err(Fault::usage(format!("parameter `{path}` is {value}")).hint(bound))

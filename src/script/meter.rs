@@ -6,10 +6,8 @@
 //! single operation can at most copy or drop everything that the script holds; dropping takes up to 1.3 times as much
 //! stack (measured with nested closures). Therefore the memory limit is well below half of the host's.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
 use rhai::plugin::*;
@@ -17,6 +15,7 @@ use rhai::{Array, ImmutableString};
 
 use super::Caught;
 use crate::fault::{Fault, Kind};
+use crate::outside::resident;
 use crate::task::{Tasks, lock};
 
 /// Default limit of operations between two API calls.
@@ -98,17 +97,6 @@ impl Meter {
             Fault::new(Kind::Limit, message).hint(hint)
         })
     }
-}
-
-/// Resident bytes of this process, if known.
-fn resident() -> Option<u64> {
-    static STATM: OnceLock<Option<File>> = OnceLock::new();
-    let file = STATM.get_or_init(|| File::open("/proc/self/statm").ok()).as_ref()?;
-    let mut line = [0; 128];
-    let length = file.read_at(&mut line, 0).ok()?;
-    let text = std::str::from_utf8(line.get(..length)?).ok()?;
-    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
-    Some(pages * procfs::page_size())
 }
 
 /// Depth of script function calls. A level takes some KiB of the script thread's stack, more in debug builds.

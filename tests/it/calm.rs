@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{Profiler, eventually, needs_git, temp};
+use crate::support::{Profiler, copy_run, eventually, needs_git, temp};
 
 /// A packed run of so many files that it takes long to unpack.
 fn many_files() -> Vec<u8> {
@@ -47,19 +47,49 @@ fn a_signal_ends_what_only_reads_and_writes_within_two_seconds() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         for args in [
             vec!["add", "--name", "it", &*address],
+            vec!["update", "it"],
             vec!["show", "many.tar.gz"],
+            vec!["report", "many.tar.gz"],
             vec!["compare", "many.tar.gz", "many.tar.gz"],
+            vec!["pack", "run", "packed.tar.gz"],
+            vec!["doctor"],
         ] {
             let temporary = temp();
+            let lock = format!(
+                "[added.it]\nsource = {address:?}\nmain = \"it.rhai\"\n[added.it.files]\n\"it.rhai\" = \"0\"\n"
+            );
             let program = Profiler::new()
                 .file("many.tar.gz", &packed)
+                .file("data/profiler/profiler.lock", lock)
                 .env("TMPDIR", temporary.path())
+                // For `doctor`, which asks the daemon.
+                .env("DOCKER_HOST", format!("tcp://{}", listener.local_addr().unwrap()))
                 .args(&args);
-            let (mut child, _folder) = program.spawn();
-            let began = || fs::read_dir(temporary.path()).unwrap().next().is_some();
+            if args[0] == "pack" {
+                copy_run("tgi-oom", &program.folder().join("run"));
+                let many = program.folder().join("run/tables");
+                fs::create_dir_all(&many).unwrap();
+                for number in 0..40 {
+                    fs::write(many.join(format!("{number}.csv")), "a,b\n1,2\n".repeat(200_000)).unwrap();
+                }
+            }
+            let (mut child, folder) = program.spawn();
+            let is_left = || {
+                let parts = fs::read_dir(temporary.path()).unwrap().next().is_some();
+                parts || folder.path().join("packed.tar.gz").exists()
+            };
+            let began = || match args[0] {
+                // It has nothing to leave: it waits for the daemon, or for its first line.
+                "doctor" => true,
+                _ => is_left(),
+            };
             eventually("it has begun", began);
-            if args[0] == "add" {
+            if ["add", "update"].contains(&args[0]) {
                 eventually("git asks", || running(&address[4..]) > 0);
+            }
+            if args[0] == "doctor" {
+                let connection = listener.accept().unwrap();
+                std::mem::forget(connection);
             }
             let sent = Instant::now();
             kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
@@ -70,7 +100,7 @@ fn a_signal_ends_what_only_reads_and_writes_within_two_seconds() {
                 sent.elapsed()
             );
             assert_eq!(status.code(), Some(128 + signal as i32), "{args:?}");
-            assert!(!began(), "{args:?} {signal} leaves a temporary file");
+            assert!(!is_left(), "{args:?} {signal} leaves a temporary file");
             eventually("no process is left", || running(&address[4..]) == 0);
         }
     }
@@ -104,6 +134,15 @@ fn what_was_added_stays_as_it_was_whatever_fails() {
     let _ = start().args(["run", "it"]).run().success().stdout("1");
     let names = fs::read_dir(data.join("scripts")).unwrap();
     assert_eq!(names.count(), 1, "no half of an update is left");
+
+    // So it is when all but the lock can be written.
+    let in_the_way = data.join("profiler.lock.new");
+    fs::create_dir_all(in_the_way.join("x")).unwrap();
+    let _ = start().args(["update", "it"]).run().code(1);
+    let _ = start().args(["remove", "it"]).run().code(1);
+    let _ = start().args(["run", "it"]).run().success().stdout("1");
+    assert_eq!(fs::read_dir(data.join("scripts")).unwrap().count(), 1);
+    fs::remove_dir_all(&in_the_way).unwrap();
 
     // A link in its place runs nothing else.
     let other = home.path().join("other.rhai");

@@ -79,6 +79,40 @@ fn a_limit_that_is_too_low_is_told_with_what_is_needed() {
 }
 
 #[test]
+#[ignore = "three minutes: `.ci/long` runs it"]
+fn every_limit_is_told_or_enough() {
+    let run = "run adaptive --set engine=sim --set sim.time_scale=0.001 --out run";
+    let files = (6..=64)
+        .chain([96, 128, 256, 319, 320])
+        .map(|count| format!("-n {count}"));
+    let threads = (1..=64).map(|count| format!("-u {count}"));
+    let space = (300..=2400).step_by(100).map(|count| format!("-v {}", count * 1000));
+    let (mut told, mut done) = (0, 0);
+    for limit in files.chain(threads).chain(space) {
+        for command in [run, "list", "estimate Qwen/Qwen3-8B"] {
+            let (code, said) = under(&limit, command);
+            // The model of an estimate cannot be fetched everywhere.
+            let missing = code == 3 && said.contains("ulimit") || command.starts_with("estimate");
+            assert!(!said.contains("panicked"), "{limit} {command}: {said}");
+            assert!(
+                code == 0 || missing && [1, 2, 3].contains(&code),
+                "{limit} {command}: {code}: {said}"
+            );
+            *(if code == 0 { &mut done } else { &mut told }) += 1;
+        }
+    }
+    eprintln!("{done} done, {told} told");
+}
+
+#[test]
+fn a_point_that_is_too_much_to_send_bounds_only_itself() {
+    // A million requests at the upper end: this program cannot hold them, and easier points are probed.
+    let run = "run adaptive --set engine=sim --set sim.time_scale=0.0 --set input=64 --set output=2 --set concurrency=[1,1000000] --set search.max_probes=12 --json --out run";
+    let (code, said) = under("-n 4096", run);
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
 fn more_requests_than_this_machine_can_hold_are_refused_before_they_are_made() {
     let run = "run adaptive --set engine=sim --set sim.time_scale=0.001 --out run --set";
     let began = std::time::Instant::now();

@@ -88,6 +88,99 @@ fn each_declared_parameter_has_a_row() {
     assert!(missing.is_empty(), "no row in tests/data/parameters.toml: {missing:?}");
 }
 
+/// The ends of the ranges of numbers, and what is none.
+const ENDS: [&str; 7] = ["-1", "9223372036854775807", "NaN", "0", "1e308", "Infinity", "1e-308"];
+
+/// Runs each numeric parameter of the shipped scripts with some of [`ENDS`], as far as a dry run goes.
+fn try_ends(ends: impl Fn(usize) -> Vec<&'static str>) {
+    let bench = Bench::script("1");
+    let (mut seen, mut cases) = (BTreeSet::new(), Vec::new());
+    for entry in fs::read_dir(SCRIPTS).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "rhai") {
+            continue;
+        }
+        let script = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let all = settable(&describe_params(&bench.host(), &Main::open(&path).unwrap()).unwrap());
+        let has_engine = all.iter().any(|one| one.name == "engine");
+        for one in all {
+            let numeric = one.default.is_number() || one.default.is_null();
+            let is_new = seen.insert((one.name.clone(), one.meaning.clone(), one.default.to_string()));
+            if !numeric || !is_new {
+                continue;
+            }
+            for end in ends(seen.len()) {
+                let mut given = vec![format!("{}={end}", one.name)];
+                given.extend(has_engine.then(|| "engine=sim".to_owned()));
+                match script.as_str() {
+                    "fleet" => given.push("file=jobs.yaml".to_owned()),
+                    "batch" => given.push("file=batch.yaml".to_owned()),
+                    _ => {}
+                }
+                cases.push((script.clone(), given));
+            }
+        }
+    }
+    let (count, began) = (cases.len(), Instant::now());
+    let (next, wrong) = (Mutex::new(cases.into_iter()), Mutex::new(Vec::new()));
+    let work = || {
+        loop {
+            let Some((script, given)) = next.lock().unwrap().next() else {
+                return;
+            };
+            let folder = crate::support::temp();
+            fs::write(
+                folder.path().join("jobs.yaml"),
+                "jobs:\n  - {script: engine_info, set: {engine: sim}}\n",
+            )
+            .unwrap();
+            fs::write(
+                folder.path().join("batch.yaml"),
+                "models:\n  - {model_id: a/b, input_lengths: [64], output_lengths: [8], batch_sizes: [1]}\n",
+            )
+            .unwrap();
+            // It ends what hangs.
+            let ran = std::process::Command::new("timeout")
+                .args(["60", env!("CARGO_BIN_EXE_profiler"), "run", &script, "--dry-run"])
+                .args(given.iter().flat_map(|set| ["--set", set]))
+                .current_dir(folder.path())
+                .env("HOME", folder.path())
+                .env("HF_ENDPOINT", "http://127.0.0.1:1")
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&ran.stderr);
+            let code = ran.status.code();
+            // What is asked for may be missing here, such as a second GPU.
+            let plain = matches!(code, Some(0 | 2 | 3)) && !said.contains("panicked") && !said.contains("--> std");
+            if !plain {
+                wrong
+                    .lock()
+                    .unwrap()
+                    .push(format!("{script} {given:?}: {code:?}: {said}"));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(work);
+        }
+    });
+    eprintln!("{count} runs, {:.0} s", began.elapsed().as_secs_f64());
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_number_at_the_end_of_its_range_is_refused_or_sound() {
+    try_ends(|at| vec![ENDS[at % ENDS.len()], ENDS[(at + 3) % ENDS.len()]]);
+}
+
+#[test]
+#[ignore = "minutes: `.ci/long` runs it"]
+fn every_number_at_every_end_of_its_range() {
+    try_ends(|_| ENDS.to_vec());
+}
+
 /// A run without the parameter of a row: its script, its parameters, and the view of it.
 type Unchanged = (String, Vec<String>, String);
 

@@ -10,10 +10,12 @@ use serde_json::{Map, Value};
 
 use crate::csv;
 use crate::fault::{Fault, Result};
-use crate::outside::{Bounded, is_too_large};
+use crate::outside::{self, Bounded, is_too_large};
 
 /// Maximum bytes of a file. Results with the record of each request have been seen with 144 MB.
-const MAX_BYTES: u64 = 512 << 20;
+const MAX_BYTES: u64 = 256 << 20;
+const SUMMARY: &str = "results with the record of each request can be so large; give the summary that the tool wrote, or the file \
+    without these records";
 /// Maximum number of entries in a list that an imported file holds.
 const MAX_LENGTH: usize = 100_000;
 /// Keys listed in a message.
@@ -43,31 +45,42 @@ impl Document {
             std::io::ErrorKind::NotFound => Fault::usage(format!("there is no {}", named())),
             _ => Fault::io(path, &error),
         })?;
-        let bytes = Bounded::new(file, MAX_BYTES).all().map_err(|error| match is_too_large(&error) {
-            true => Fault::usage(format!("{} is larger than {} MiB", named(), MAX_BYTES >> 20))
-                .hint("results with the record of each request can be so large; give the summary that the tool wrote, or the file without these records"),
-            false => Fault::io(path, &error),
-        })?;
+        let bytes = Bounded::new(file, MAX_BYTES)
+            .all()
+            .map_err(|error| match is_too_large(&error) {
+                true => Fault::usage(format!("{} is larger than {} MiB", named(), MAX_BYTES >> 20)).hint(SUMMARY),
+                false => Fault::io(path, &error),
+            })?;
         let other = |what: &str| {
             let fault = Fault::usage(format!("{} is {what}", named()));
             fault.hint("give a JSON or CSV file, or the folder of a run")
         };
-        let text = String::from_utf8(bytes).map_err(|_| other("not text"))?;
+        let mut text = String::from_utf8(bytes).map_err(|_| other("not text"))?;
         // Spreadsheets write a byte order mark.
-        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        if text.starts_with('\u{feff}') {
+            text.remove(0);
+        }
         if !text.trim_start().starts_with(['{', '[']) {
-            let columns = csv::columns(text).filter(|columns| columns.len() > 1);
+            let columns = csv::columns(&text).filter(|columns| columns.len() > 1);
             return Ok(Self {
                 path: path.to_owned(),
                 repaired: false,
-                root: csv::rows(text).map(|rows| rows.into_iter().map(object).collect()),
+                root: csv::rows(&text).map(|rows| rows.into_iter().map(object).collect()),
                 lines: false,
                 keys: columns.ok_or_else(|| other("neither JSON nor a table with a heading"))?,
                 what: "a table",
             });
         }
-        let json = repair(text);
-        let (root, lines) = values(&json).map_err(|error| {
+        outside::check_weight(text.as_bytes())
+            .map_err(|error| Fault::usage(format!("{}: {error}", named())).hint(SUMMARY))?;
+        let repaired = match repair(&text) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(repaired) => Some(repaired),
+        };
+        let is_repaired = repaired.is_some();
+        // Of a long text, only one form is kept.
+        let text = repaired.unwrap_or(text);
+        let (root, lines) = values(&text).map_err(|error| {
             Fault::usage(format!("{} is not whole JSON: {error}", named()))
                 .hint("it was cut off or edited: write it again with the tool that it is from")
         })?;
@@ -80,7 +93,7 @@ impl Document {
         };
         Ok(Self {
             path: path.to_owned(),
-            repaired: matches!(json, Cow::Owned(_)),
+            repaired: is_repaired,
             keys: object.map_or_else(Vec::new, |values| values.keys().cloned().collect()),
             what,
             lines,

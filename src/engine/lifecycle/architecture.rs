@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::engine::Engine;
 use super::report::info;
 use crate::fault::{Fault, Result};
+use crate::outside;
 use crate::run::Limits;
 use crate::runtime::RuntimeKind;
 use crate::sim::{Profile, Spec};
@@ -79,7 +80,7 @@ fn config_in_container(engine: &Engine) -> Result<Option<Value>> {
         read(format!("{folder}/snapshots/{}/config.json", commit.trim())).await
     })?;
     // Treat an unreadable file as absent: the hub may have the model.
-    Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
+    Ok(text.and_then(|text| outside::json(&text).ok()))
 }
 
 /// The profile of a simulated engine.

@@ -28,8 +28,8 @@ use crate::engine::verdict::judge::succeeded;
 use crate::engine::verdict::observation::Judgement;
 use crate::engine::verdict::residency::longer_output;
 use crate::engine::wire::refusal::{Credentials, refusal, wait_longer};
-use crate::fault::{Fault, Result};
-use crate::load::{RequestRecord, Summary};
+use crate::fault::{Fault, Kind, Result};
+use crate::load::{RequestRecord, Summary, check_in_flight};
 use crate::run::EnginePhase;
 use crate::run::{Evidence, Limits, ProbeAnswer};
 use crate::runtime::RuntimeKind;
@@ -65,6 +65,9 @@ pub(crate) fn probe(engine: &Engine, point: &Point, requested: Limits, options: 
     let mut live = engine.lock();
     let tried = live.tried;
     load_tokenizer_early(engine, &mut live, &request(engine, point, None)?, requested)?;
+    if let Err(fault) = check_in_flight(requested.concurrency, requested.input) {
+        return too_much(engine, point, fault);
+    }
     let mut answer = match ensure(engine, &mut live, requested)? {
         Ensured::Failed(failure) => no_start(point, &requested, *failure),
         Ensured::Running(started) => {
@@ -318,6 +321,25 @@ fn silent_server(answer: &ProbeAnswer) -> Fault {
             _ => "see its log, restart it, and try a smaller range, such as `--input 16..1024`",
         },
     )
+}
+
+/// The answer for a point that this program cannot send. Easier ones may still be sent.
+fn too_much(engine: &Engine, point: &Point, fault: Fault) -> Result<ProbeAnswer> {
+    if fault.kind != Kind::Missing {
+        return Err(fault);
+    }
+    let message = [Some(fault.message), fault.hint];
+    Ok(ProbeAnswer {
+        point: point.clone(),
+        verdict: Verdict::Refused,
+        cause: Some(Cause::ClientLimit),
+        evidence: Evidence {
+            message: Some(message.into_iter().flatten().collect::<Vec<_>>().join("; ")),
+            ..Evidence::default()
+        },
+        gpus: gpu_count(engine)?,
+        ..ProbeAnswer::default()
+    })
 }
 
 /// The answer if no start serves the point.

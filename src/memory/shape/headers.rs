@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::model::Dtype;
 use crate::fault::{Fault, Result};
@@ -78,8 +78,38 @@ impl StoredTensor {
 #[derive(Deserialize)]
 struct HeaderEntry {
     dtype: String,
+    #[serde(deserialize_with = "dims")]
     shape: Vec<u64>,
     data_offsets: (u64, u64),
+}
+
+/// Most dimensions of a tensor. PyTorch has at most 64.
+const MAX_DIMS: usize = 64;
+
+/// A shape, of which no more is kept than a tensor can have.
+fn dims<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<u64>, D::Error> {
+    struct Dims;
+
+    impl<'de> Visitor<'de> for Dims {
+        type Value = Vec<u64>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of sizes")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Vec<u64>, A::Error> {
+            let mut dims = Vec::new();
+            while let Some(size) = seq.next_element()? {
+                if dims.len() == MAX_DIMS {
+                    return Err(A::Error::custom(format!("it has more than {MAX_DIMS} dimensions")));
+                }
+                dims.push(size);
+            }
+            Ok(dims)
+        }
+    }
+
+    deserializer.deserialize_seq(Dims)
 }
 
 /// Adds each entry of a header to the tensors.

@@ -18,7 +18,7 @@ use super::fetch::{Failure, Fetch, GATE_TIMEOUT, WEIGHTS, hex, is_etag};
 use super::{CacheEntry, Hub, ModelId, is_commit};
 use crate::fault::{Fault, Kind, Result};
 use crate::task::lock;
-use crate::{file, http};
+use crate::{file, http, outside};
 
 /// Most bytes of an index of weight files. That of a model of 700 billion parameters has 9 MB.
 const MAX_INDEX: u64 = 64 << 20;
@@ -118,7 +118,7 @@ impl Hub {
         let snapshot = entry.snapshot(&entry.known_revision());
         let index = |format: &str| file::read(&snapshot.join(format!("model.{format}.index.json")), MAX_INDEX).ok();
         let listed = |bytes: Vec<u8>| {
-            let index: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
+            let index: serde_json::Value = outside::json(&bytes).unwrap_or_default();
             let is_there = |file: &serde_json::Value| file.as_str().is_some_and(|file| snapshot.join(file).is_file());
             index["weight_map"]
                 .as_object()

@@ -460,7 +460,7 @@ fn in_parallel(
                     // Nobody receives the answer if the script failed.
                     let _ = answer.send((item, answered));
                 });
-                started.map_err(|error| Fault::internal(format!("cannot start a thread of the script: {error}")))?;
+                started.map_err(|error| Fault::no_thread("thread of the script", &error))?;
             }
             if busy == 0 {
                 return failure.map_or(Ok(state), Err);

@@ -77,8 +77,14 @@ struct PairOptions {
     seed: i64,
 }
 
+/// Most draws of far neighbours for each point: as many as there are points.
+const MOST_FAR: usize = 5_000;
+
 fn nearness(given: Map) -> Result<PairingOptions> {
     let given = options::<PairOptions>(given)?;
+    if given.m_random.is_some_and(|draws| draws > MOST_FAR) {
+        return Err(Fault::usage(format!("`m_random` is more than {MOST_FAR}")));
+    }
     let near = PairingOptions {
         nearest: given.k_neighbors.unwrap_or(5),
         far: given.m_random.unwrap_or(3),

@@ -115,6 +115,11 @@ causes! {
         effect: Effect::Length,
         phrases: &[(Verdict::Refused, "the server refuses requests of this size; why is not known")]
     }
+    /// This program cannot hold so many requests of that length, or has too few open files for them: it sent none.
+    ClientLimit "client_limit" {
+        effect: Effect::Length,
+        phrases: &[(Verdict::Refused, "profiler itself cannot send so much (not for lack of memory of the engine)")]
+    }
     /// Early requests ended before late ones were admitted: memory was not tested.
     NotResident "not_resident" {
         effect: Effect::Untested,
