@@ -198,13 +198,17 @@ fn gpu(gpus: &Gpus) -> Finding {
     }
 }
 
-/// Whether containers can have the GPUs, and how.
+/// Whether containers can have the GPUs, and how. Without a GPU, the remedy for a daemon that is not set up for one
+/// would only mislead; a podman that ignores requests for GPUs is told all the same.
 fn gpu_in_docker(daemon: &Result<DockerInfo>, gpus: &Gpus) -> Option<Finding> {
     let daemon = daemon.as_ref().ok()?;
+    let has_gpu = gpus.is_ok() || Path::new("/dev/nvidiactl").exists();
+    let ignores_gpus = daemon.podman && !daemon.injects_cdi();
     let gpus = gpus.as_deref().unwrap_or_default();
     let vendor = gpus.first().map_or("nvidia", |gpu| gpu.vendor.name());
     let way = match runtime::gpu_access(vendor, daemon) {
         Ok(way) => way,
+        Err(_) if !has_gpu && !ignores_gpus => return None,
         Err(fault) => return Some(Finding::attention(fault.message, fault.hint.unwrap_or_default())),
     };
     if way != GpuAccess::Files {

@@ -9,6 +9,7 @@ use bollard::Docker;
 use bollard::models::{ContainerInspectResponse, PortBinding};
 use bollard::query_parameters::InspectContainerOptions;
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use url::Url;
 
@@ -170,11 +171,7 @@ pub(super) async fn attach_container(
 /// Those of attaching to it; `usage` if something serves there already.
 pub(super) async fn find_place<'a>(container: &'a str, port: u16, permits: &Permits) -> Result<docker::Place<'a>> {
     let (docker, inspected, url) = find_container(container, Some(port), permits).await?;
-    let address = url.trim_start_matches("http://");
-    if matches!(
-        tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await,
-        Ok(Ok(_))
-    ) {
+    if serves(url.trim_start_matches("http://")).await {
         return Err(Fault::usage(format!(
             "something serves already at port {port} of the container `{container}`"
         ))
@@ -188,6 +185,22 @@ pub(super) async fn find_place<'a>(container: &'a str, port: u16, permits: &Perm
         docker,
         url,
     })
+}
+
+/// Whether something serves at an address. A connection does not show it: at a published port, Docker accepts each and
+/// closes it if nothing listens in the container.
+async fn serves(address: &str) -> bool {
+    let connected = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
+    let Ok(Ok(mut stream)) = connected else {
+        return false;
+    };
+    let mut byte = [0_u8; 1];
+    let answer = async {
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
+        stream.read(&mut byte).await
+    };
+    // A busy server may be slow to answer.
+    !matches!(tokio::time::timeout(CONNECT_TIMEOUT, answer).await, Ok(Ok(0) | Err(_)))
 }
 
 fn started_at(inspected: &ContainerInspectResponse) -> Option<String> {

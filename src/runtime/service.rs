@@ -202,7 +202,7 @@ impl Service {
     }
 
     /// Runs a command inside a server of this run until it exits. If this program is killed, the command ends with the
-    /// server. Attached containers are refused, because there nothing would end the command.
+    /// server. Containers that this run did not start are refused, because there nothing would end the command.
     ///
     /// # Errors
     ///
@@ -215,14 +215,20 @@ impl Service {
         let done = match self.backend() {
             Backend::Process(process) => process.exec(command, &env, false).await?,
             Backend::Container(container) => container.exec(command, &env, false).await?,
-            Backend::Inside(inside) => inside.container().exec(command, &env, false).await?,
-            Backend::Attached(..) | Backend::InProcess(_) => return Err(self.no_exec()),
+            Backend::Inside(_) | Backend::Attached(..) | Backend::InProcess(_) => return Err(self.no_exec()),
         };
         Ok(done.into())
     }
 
     fn no_exec(&self) -> Fault {
-        Fault::usage(format!("the runtime `{}` does not support `exec`", self.kind())).hint("use the docker runtime")
+        let why = match self.backend() {
+            Backend::Inside(inside) => format!(
+                "`exec` runs nothing in the container `{}`, which this run did not start",
+                inside.container().name()
+            ),
+            _ => format!("the runtime `{}` does not support `exec`", self.kind()),
+        };
+        Fault::usage(why).hint("use the docker runtime")
     }
 
     /// The container that probes may run in.

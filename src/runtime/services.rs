@@ -82,10 +82,15 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
                 EnginePhase::Starting,
                 &format!("in the container {container}"),
             )?;
-            let place = find_place(container, launch.port, &context.permits).await?;
-            let started =
-                docker::start_inside(place, launch, &grant, &context.run, logs, services.force_kill()).await?;
-            services.register(Service::new(&name, started.map(Backend::Inside), grace))
+            let (launch, permits, run) = (launch.clone(), context.permits.clone(), Arc::clone(&context.run));
+            let all = Arc::clone(services);
+            let work = async move {
+                let container = launch.container.as_deref().unwrap_or_default();
+                let place = find_place(container, launch.port, &permits).await?;
+                let started = docker::start_inside(place, &launch, &grant, &run, logs, all.force_kill()).await?;
+                Ok(all.register(Service::new(&name, started.map(Backend::Inside), grace)))
+            };
+            services.run_to_completion(work).await?
         }
         RuntimeKind::Process => {
             let program = launch.command.first().map_or("", String::as_str);
@@ -164,7 +169,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Default)]
 pub struct Services {
     started: Mutex<Vec<Arc<Service>>>,
-    // Starts that must not be interrupted between creating a container and registering it.
+    // Starts that must not be interrupted between creating a container, or a command in one, and registering it.
     starting: Mutex<Vec<JoinHandle<()>>>,
     containers: ContainerRegistry,
     count: AtomicUsize,
@@ -232,8 +237,10 @@ impl Services {
     pub fn kill_all(&self) {
         self.containers.force_kill.cancel();
         for service in &*self.lock() {
-            if let Backend::Process(process) = service.backend() {
-                process.kill();
+            match service.backend() {
+                Backend::Process(process) => process.kill(),
+                Backend::Inside(inside) => inside.kill(),
+                Backend::Container(_) | Backend::Attached(_) | Backend::InProcess(_) => {}
             }
         }
         let containers: Vec<String> = lock(&self.containers.names).iter().cloned().collect();

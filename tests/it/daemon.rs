@@ -42,6 +42,39 @@ fn a_daemon_that_is_down() {
 }
 
 #[test]
+fn a_podman_that_is_down() {
+    let folder = temp();
+    let path = folder.path().join("podman.sock");
+    drop(UnixListener::bind(&path).unwrap());
+    start(&format!("unix://{}", path.display()))
+        .code(3)
+        .stderr("does not listen")
+        .stderr("systemctl --user enable --now podman.socket");
+}
+
+/// Podman's clients are often told of a machine elsewhere; the daemon of this one is used all the same.
+#[test]
+fn a_podman_elsewhere_does_not_hide_the_daemon_of_this_machine() {
+    let daemon = Daemon::new(|_| message(404, "not found"));
+    let folder = std::path::PathBuf::from(daemon.host().strip_prefix("unix://").unwrap());
+    let doctor = |host: &str| {
+        let program = Profiler::new().args(["doctor", "--json"]);
+        let program = program.env("DOCKER_HOST", "").env("DOCKER_CONTEXT", "");
+        let program = program.env("DOCKER_CONFIG", "").env("CONTAINER_HOST", host);
+        let document = program
+            .env("XDG_RUNTIME_DIR", folder.parent().unwrap())
+            .run()
+            .success()
+            .json();
+        document["checks"][0].clone()
+    };
+    let check = doctor("ssh://core@192.0.2.1/run/podman/podman.sock");
+    assert_eq!(check["health"], "ok", "{check}");
+    let check = doctor("unix:///no/such/podman.sock");
+    assert!(check.to_string().contains("/no/such/podman.sock"), "{check}");
+}
+
+#[test]
 fn a_remote_daemon() {
     start("tcp://192.0.2.1:2375")
         .code(3)
@@ -261,8 +294,10 @@ fn only_containers_of_dead_runs_are_removed() {
         {"Id": "elsewhere", "Names": ["/far"], "Labels": labels(&format!("{own}:1:{boot}:other-machine:{space}"))},
         {"Id": "dead", "Names": ["/dead"], "Labels": labels(&format!("{own}:1:{boot}:{machine}:{space}"))},
     ]);
-    for doctor in [true, false] {
-        let listed = listed.clone();
+    // Podman can leave a container in a state that Docker does not have.
+    for (doctor, state) in [(true, "exited"), (true, "unknown"), (false, "unknown")] {
+        let mut listed = listed.clone();
+        listed[6]["State"] = json!(state);
         let daemon = Daemon::new(move |asked| match asked {
             "GET /containers/json" => (200, listed.clone()),
             "DELETE /containers/dead" => (204, Value::Null),

@@ -75,9 +75,9 @@ fn models_in_volumes_are_listed_and_removed_when_that_is_asked() {
     assert_eq!(daemon.asked("DELETE /volumes/").len(), 2);
 }
 
-/// A machine: what its daemon says, with `{cdi}` for a folder that holds a CDI specification, and what doctor finds of
-/// its GPUs.
-fn machine(version: Value, info: Value, health: &str, word: &str) {
+/// The check of a machine's GPUs in containers, and whether the machine has a GPU. The daemon says this of itself, with
+/// `{cdi}` for a folder that holds a CDI specification.
+fn gpu_in_docker(version: Value, info: &Value) -> (Option<Value>, bool) {
     let folder = crate::support::temp();
     let specification =
         r#"{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": "0"}, {"name": "all"}]}"#;
@@ -95,9 +95,26 @@ fn machine(version: Value, info: Value, health: &str, word: &str) {
     };
     let document = doctor(&["--json"]).json();
     let checks = document["checks"].as_array().unwrap();
-    let check = checks.iter().find(|check| check["name"] == "gpu in docker").unwrap();
+    let find = |name: &str| checks.iter().find(|check| check["name"] == name).cloned();
+    let has_gpu = find("gpu").unwrap()["health"] == "ok" || std::path::Path::new("/dev/nvidiactl").exists();
+    (find("gpu in docker"), has_gpu)
+}
+
+fn machine(version: Value, info: Value, health: &str, word: &str) {
+    let check = gpu_in_docker(version, &info).0.unwrap();
     assert_eq!(check["health"], health, "{check}");
     assert!(check.to_string().contains(word), "{check}");
+}
+
+/// A daemon that is not set up for GPUs. Only a machine with one hears of it.
+fn not_set_up(version: Value, info: Value, word: &str) {
+    match gpu_in_docker(version, &info) {
+        (Some(check), true) => {
+            assert_eq!(check["health"], "attention", "{check}");
+            assert!(check.to_string().contains(word), "{check}");
+        }
+        (found, has_gpu) => assert!(found.is_none() && !has_gpu, "{found:?}"),
+    }
 }
 
 #[test]
@@ -105,10 +122,9 @@ fn a_machine_says_how_its_containers_get_gpus() {
     let docker = |version: &str| json!({"Version": version, "ApiVersion": "1.41"});
     let runc = json!({"runc": {"path": "runc"}});
     let legacy = json!({"runc": {"path": "runc"}, "nvidia": {"path": "nvidia-container-runtime"}});
-    machine(
+    not_set_up(
         docker("27.5.1"),
         json!({"DockerRootDir": "/", "Runtimes": runc, "DefaultRuntime": "runc"}),
-        "attention",
         "runtime configure",
     );
     machine(
@@ -145,10 +161,15 @@ fn a_machine_says_how_its_containers_get_gpus() {
         "ok",
         "nvidia.com/gpu=0",
     );
+    not_set_up(
+        podman("5.4.0"),
+        json!({"DockerRootDir": "/", "Runtimes": crun, "DefaultRuntime": "crun", "CDISpecDirs": ["/no/such/folder"]}),
+        "cdi generate",
+    );
     machine(
         podman("4.3.1"),
         json!({"DockerRootDir": "/", "Runtimes": crun, "DefaultRuntime": "crun"}),
         "attention",
-        "update podman",
+        "ignores requests for GPUs",
     );
 }

@@ -43,6 +43,10 @@ const SLOW: &str = "1";
 
 impl Sleeping {
     fn new() -> Self {
+        Self::with(&[])
+    }
+
+    fn with(options: &[&str]) -> Self {
         let name = [
             "run",
             "--detach",
@@ -51,7 +55,9 @@ impl Sleeping {
             "--entrypoint",
             "sleep",
         ];
-        Self(docker(&[&name[..], &[image::shell_and_sim(), "infinity"]].concat()))
+        Self(docker(
+            &[&name[..], options, &[image::shell_and_sim(), "infinity"]].concat(),
+        ))
     }
 
     /// A search with an engine in the container.
@@ -83,6 +89,13 @@ impl Sleeping {
 
     fn engine_runs(&self) -> bool {
         docker(&["top", &self.0, "-o", "pid,args"]).contains("/app/server")
+    }
+
+    /// Whether a process has this command line.
+    fn runs(&self, command: &[&str]) -> bool {
+        let listed = docker(&["top", &self.0, "-o", "pid,args"]);
+        let mut commands = listed.lines().map(|line| line.split_whitespace().skip(1));
+        commands.any(|words| words.eq(command.iter().copied()))
     }
 }
 
@@ -143,6 +156,45 @@ fn a_killed_profiler_leaves_nothing_in_it() {
     eventually("the engine in the container", || sleeping.engine_runs());
     child.kill().unwrap();
     child.wait().unwrap();
+    sleeping.is_as_it_was();
+}
+
+#[test]
+fn processes_that_left_the_engines_group_are_ended_with_it() {
+    if !needs_docker() {
+        return;
+    }
+    let sleeping = Sleeping::new();
+    let setsid = format!("{}:/bin/setsid", sleeping.0);
+    docker(&["cp", "--follow-link", "/usr/bin/setsid", &setsid]);
+    let search = |time_scale: &str| {
+        let server = r#"["/app/server", "sim"]"#;
+        let below = r#"["sh", "-c", "setsid sleep 1000 & exec \"$@\"", "sh", "/app/server", "sim"]"#;
+        let own = adapter(time_scale, "");
+        assert!(own.contains(server));
+        sleeping
+            .search(time_scale, "", "--allow exec")
+            .file("mine.rhai", own.replace(server, below))
+    };
+    let only_its_own = || eventually("only the container's own process", || sleeping.state().0 == 1);
+    let _ = search(FAST).run().success();
+    only_its_own();
+    let (mut child, _folder) = search(SLOW).spawn();
+    eventually("the process in a session of its own", || {
+        sleeping.runs(&["sleep", "1000"])
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    only_its_own();
+}
+
+#[test]
+fn a_published_port_where_nothing_listens_is_free() {
+    if !needs_docker() {
+        return;
+    }
+    let sleeping = Sleeping::with(&["--publish", "127.0.0.1::8000"]);
+    let _ = sleeping.search(FAST, "", "--allow exec").run().success();
     sleeping.is_as_it_was();
 }
 

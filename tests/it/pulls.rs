@@ -144,6 +144,38 @@ fn a_pull_that_is_cut_off_goes_on() {
     assert_eq!(pulls.load(Ordering::SeqCst), 2);
 }
 
+/// The registry lists a layer that no disk could hold, and the daemon has it already.
+#[test]
+fn layers_that_are_there_need_no_room() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let reference = format!("{}/x/engine:1", listener.local_addr().unwrap());
+    let digest = format!("sha256:{}", "a".repeat(64));
+    let manifest = json!({"layers": [{"digest": digest, "size": 4_000_000_000_000_000_u64}]});
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let answer = move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        let manifest = manifest.clone();
+        async move { axum::Json(manifest) }
+    };
+    runtime.spawn(axum::serve(listener, Router::new().fallback(answer)).into_future());
+    let pulls = Arc::new(AtomicUsize::new(0));
+    let daemon = Daemon::new(move |asked| match asked {
+        "POST /images/create" => {
+            pulls.fetch_add(1, Ordering::SeqCst);
+            (200, json!({"status": "Already exists", "id": "a".repeat(12)}))
+        }
+        "POST /containers/create" => message(500, "far enough"),
+        _ if asked.starts_with("GET /images/") && pulls.load(Ordering::SeqCst) > 0 => (200, json!({"Id": "sha256:1"})),
+        _ => message(404, "No such image"),
+    });
+    let script = format!(r#"docker::start(#{{ image: "{reference}" }})"#);
+    let allowed = format!("image={reference}");
+    let _ = daemon.run(&script, &["--allow", &allowed]).stderr("far enough");
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
 /// A daemon without `docker-init` starts the container all the same, and says so.
 #[test]
 fn a_container_starts_without_an_init_process() {

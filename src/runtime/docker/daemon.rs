@@ -1,6 +1,7 @@
 //! Connection to the daemon, Docker or podman, that the user names or that listens on one of the usual sockets; its
 //! facts; and explanations of its errors.
 
+use std::collections::HashMap;
 use std::error::Error as _;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -10,11 +11,12 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error;
-use bollard::models::SystemVersion;
+use bollard::models::{ContainerSummary, SystemVersion};
+use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::fault::{Fault, Kind, Result};
-use crate::home;
+use crate::{home, http};
 
 /// Used until the version is negotiated.
 const VERSION: &bollard::ClientVersion = bollard::API_DEFAULT_VERSION;
@@ -45,23 +47,28 @@ pub(super) async fn connect_to(host: &str) -> Result<Docker> {
 }
 
 /// The address of the daemon: the one that the user names (`DOCKER_HOST`, `CONTAINER_HOST`, the Docker context), else
-/// the first of the usual sockets that answers. The choice is kept, so that a restart of the daemon in the middle of a
-/// run does not lead to another one.
+/// the first of the usual sockets that answers. `CONTAINER_HOST` often names podman's machine elsewhere, whose
+/// containers are of no use here: it then comes last. The choice is kept, so that a restart of the daemon or another
+/// context in the middle of a run does not lead to another one.
 pub(in crate::runtime) fn address() -> Result<String> {
     static FOUND: OnceLock<String> = OnceLock::new();
-    if let Some(named) = named_address()? {
-        return Ok(named);
-    }
     if let Some(found) = FOUND.get() {
         return Ok(found.clone());
     }
-    let usual = usual_sockets();
-    let answers = usual.iter().find(|socket| UnixStream::connect(socket).is_ok());
-    let host = |socket: &PathBuf| format!("unix://{}", socket.display());
-    match answers {
-        Some(socket) => Ok(FOUND.get_or_init(|| host(socket)).clone()),
+    let found = named_address()?
+        .or_else(answering_socket)
+        .or_else(|| variable("CONTAINER_HOST"));
+    match found {
+        Some(found) => Ok(FOUND.get_or_init(|| found).clone()),
         None => Ok(DEFAULT_HOST.to_owned()),
     }
+}
+
+/// The address of the first of the usual sockets that answers.
+fn answering_socket() -> Option<String> {
+    let answers = |socket: &PathBuf| UnixStream::connect(socket).is_ok();
+    let socket = usual_sockets().into_iter().find(answers)?;
+    Some(format!("unix://{}", socket.display()))
 }
 
 /// Where daemons listen if nobody says otherwise, in the order of preference: Docker, rootless Docker, rootless podman,
@@ -86,10 +93,11 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The address that the user names: `DOCKER_HOST`, podman's `CONTAINER_HOST`, else the context chosen by
-/// `DOCKER_CONTEXT` or `docker context use`.
+/// The address that the user names: `DOCKER_HOST`, podman's `CONTAINER_HOST` if it is on this machine, else the context
+/// chosen by `DOCKER_CONTEXT` or `docker context use`.
 fn named_address() -> Result<Option<String>> {
-    if let Some(host) = variable("DOCKER_HOST").or_else(|| variable("CONTAINER_HOST")) {
+    let of_podman = || variable("CONTAINER_HOST").filter(|host| is_local(host));
+    if let Some(host) = variable("DOCKER_HOST").or_else(of_podman) {
         return Ok(Some(host));
     }
     let home = || home::home().map(|home| home.join(".docker"));
@@ -129,6 +137,15 @@ fn open(host: &str) -> Result<Docker> {
     opened.map_err(|error| unreachable(host, &error))
 }
 
+/// Whether it is a socket or a port of this machine.
+fn is_local(host: &str) -> bool {
+    match host.split_once("://") {
+        Some(("unix", _)) => true,
+        Some(("tcp" | "http", _)) => is_loopback(host),
+        _ => false,
+    }
+}
+
 fn is_loopback(host: &str) -> bool {
     url::Url::parse(host).is_ok_and(|url| crate::http::is_loopback(&url))
 }
@@ -137,7 +154,7 @@ fn remote(host: &str) -> Fault {
     let shown = url::Url::parse(host).map_or_else(|_| host.to_owned(), |url| crate::run::hide_url(&url));
     Fault::missing(
         format!("the Docker daemon `{shown}` is not on this machine: published ports and mounts would not be here"),
-        "run profiler on that machine; to use the daemon of this one, unset DOCKER_HOST and DOCKER_CONTEXT, and `docker context use default`",
+        "run profiler on that machine; to use the daemon of this one, unset DOCKER_HOST, CONTAINER_HOST and DOCKER_CONTEXT, and `docker context use default`",
     )
 }
 
@@ -238,12 +255,20 @@ pub(super) async fn facts(docker: &Docker) -> Result<DockerInfo> {
 
 /// The fault if the daemon cannot be reached.
 fn unreachable(host: &str, error: &Error) -> Fault {
+    const START_PODMAN: &str = "let your own podman listen (`systemctl --user enable --now podman.socket`), or set DOCKER_HOST to where a daemon listens";
     let socket = host.strip_prefix("unix://").unwrap_or(host);
     let kind = match error {
         Error::SocketNotFoundError(_) => Some(io::ErrorKind::NotFound),
         _ => io_kind(error),
     };
+    let is_podmans = socket.contains("podman");
     let (message, remedy) = match kind {
+        Some(io::ErrorKind::PermissionDenied) if is_podmans => {
+            (format!("no permission for podman's socket `{socket}`"), START_PODMAN)
+        }
+        Some(io::ErrorKind::ConnectionRefused) if is_podmans => {
+            (format!("podman does not listen on `{socket}`"), START_PODMAN)
+        }
         Some(io::ErrorKind::PermissionDenied) => (
             format!("no permission for the Docker socket `{socket}`"),
             "add yourself to the group `docker` (`sudo usermod -aG docker $USER`, then log in again), or use rootless Docker and set DOCKER_HOST",
@@ -358,6 +383,50 @@ pub(super) fn is_between_states(error: &Error) -> bool {
         .any(|state| message.contains(&format!("unknown variant `{state}`")))
 }
 
+/// A container in a list, without its state.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Listed {
+    pub(super) names: Option<Vec<String>>,
+    pub(super) labels: Option<HashMap<String, String>>,
+}
+
+impl From<ContainerSummary> for Listed {
+    fn from(container: ContainerSummary) -> Self {
+        Self {
+            names: container.names,
+            labels: container.labels,
+        }
+    }
+}
+
+/// Larger than any list of containers of ours.
+const MAX_LIST: usize = 16 << 20;
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// All containers that pass these filters at the daemon with this address. The client refuses a list in which one
+/// container has a state that Docker does not have, and podman can leave one in such a state for ever.
+pub(super) async fn list_in_any_state(address: &str, filters: &HashMap<&str, Vec<&str>>) -> Result<Vec<Listed>> {
+    let failed = |why: String| Fault::new(Kind::Io, format!("cannot list the containers of `{address}`: {why}"));
+    let client = http::external().no_proxy().timeout(LIST_TIMEOUT);
+    let (client, base) = match address.strip_prefix("unix://") {
+        Some(socket) => (client.unix_socket(socket), "http://localhost".to_owned()),
+        None => (client, address.replacen("tcp://", "http://", 1)),
+    };
+    let mut url = url::Url::parse(&base).map_err(|error| failed(error.to_string()))?;
+    url.set_path("/containers/json");
+    let filters = serde_json::to_string(filters).map_err(|error| failed(error.to_string()))?;
+    url.query_pairs_mut()
+        .append_pair("all", "true")
+        .append_pair("filters", &filters);
+    let answer = http::build(client)?.get(url).send().await;
+    let answer = answer.and_then(reqwest::Response::error_for_status);
+    let answer = answer.map_err(|error| failed(error.to_string()))?;
+    let text = http::text(answer, MAX_LIST).await;
+    let (text, _) = text.map_err(|error| failed(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
+}
+
 /// Whether the daemon answered before but no longer does.
 pub(super) fn is_away(fault: &Fault) -> bool {
     fault.message.starts_with(AWAY)
@@ -434,6 +503,25 @@ mod tests {
         assert!(
             is_loopback("tcp://127.0.0.1:2375") && is_loopback("tcp://[::1]:2375") && is_loopback("tcp://localhost:1")
         );
+    }
+
+    #[test]
+    fn only_sockets_and_ports_of_this_machine_are_local() {
+        for host in [
+            "unix:///run/podman/podman.sock",
+            "tcp://127.0.0.1:8080",
+            "http://localhost:1",
+        ] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in [
+            "ssh://me@host/run/podman/podman.sock",
+            "ssh://localhost/x",
+            "tcp://10.0.0.1:2375",
+            "podman",
+        ] {
+            assert!(!is_local(host), "{host}");
+        }
     }
 
     fn answered(status_code: u16, message: &str) -> Fault {

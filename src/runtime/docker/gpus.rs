@@ -135,6 +135,17 @@ const PODMAN_WITH_CDI: (u32, u32) = (5, 4);
 const DOCKER_WITH_CDI: (u32, u32) = (25, 0);
 const DOCKER_BY_CDI: (u32, u32) = (28, 3);
 
+impl DockerInfo {
+    /// Whether it heeds requests for CDI devices.
+    pub fn injects_cdi(&self) -> bool {
+        if self.podman {
+            self.is_at_least(PODMAN_WITH_CDI.0, PODMAN_WITH_CDI.1)
+        } else {
+            !self.cdi_folders.is_empty()
+        }
+    }
+}
+
 /// How containers get the GPUs of this vendor (`nvidia` or `amd`).
 ///
 /// # Errors
@@ -153,11 +164,7 @@ fn decide(vendor: &str, daemon: &DockerInfo, host: &Host) -> Result<GpuAccess> {
             .cloned()
             .collect()
     };
-    let injects = if daemon.podman {
-        daemon.is_at_least(PODMAN_WITH_CDI.0, PODMAN_WITH_CDI.1)
-    } else {
-        !daemon.cdi_folders.is_empty()
-    };
+    let injects = daemon.injects_cdi();
     let on_disk = of_vendor(&host.devices);
     let devices = daemon.cdi_devices.as_deref().map_or_else(|| on_disk.clone(), of_vendor);
     let by_cdi = injects && !devices.is_empty();
@@ -255,10 +262,9 @@ pub(super) fn resolve(daemon: &DockerInfo, names: &[String]) -> Result<Gpus> {
         ));
     }
     let access = access?;
-    if let (GpuAccess::Files, Some(gpu)) = (&access, selected.first()) {
-        return Ok(Gpus::Files(gpu.vendor.files(&selected).unwrap_or_default()));
-    }
-    let renumbered = telemetry::choices().any(|name| std::env::var_os(name).is_some());
+    let files = selected.first().and_then(|gpu| gpu.vendor.files(&selected));
+    let mut choices = selected.first().into_iter().flat_map(|gpu| gpu.vendor.choices());
+    let renumbered = choices.any(|name| std::env::var_os(name).is_some());
     let known: Vec<Known> = match selected.as_slice() {
         [] => names.iter().map(|name| Known::named(name)).collect(),
         gpus => gpus
@@ -269,14 +275,14 @@ pub(super) fn resolve(daemon: &DockerInfo, names: &[String]) -> Result<Gpus> {
             })
             .collect(),
     };
-    requested(access, &known)
+    requested(access, vendor, &known, files)
 }
 
 /// The names of a GPU that a container runtime knows.
 struct Known {
     /// Its UUID, or what the user calls it.
     id: String,
-    /// Its index; `None` if a variable such as `CUDA_VISIBLE_DEVICES` gives it another one here.
+    /// Its index; `None` if a variable of its vendor, such as `CUDA_VISIBLE_DEVICES`, gives it another one here.
     index: Option<u32>,
 }
 
@@ -289,13 +295,11 @@ impl Known {
     }
 }
 
-/// The request for these GPUs.
-fn requested(access: GpuAccess, gpus: &[Known]) -> Result<Gpus> {
+/// The request for these GPUs of a vendor. `files`: their device files, if a container can use them. They are exact
+/// where no name of a GPU is.
+fn requested(access: GpuAccess, vendor: &str, gpus: &[Known], files: Option<GpuFiles>) -> Result<Gpus> {
     let ids: Vec<String> = gpus.iter().map(|gpu| gpu.id.clone()).collect();
-    let indices = || {
-        let index = |gpu: &Known| gpu.index.map_or_else(|| gpu.id.clone(), |index| index.to_string());
-        gpus.iter().map(index).collect::<Vec<_>>().join(",")
-    };
+    let indices: Option<Vec<String>> = gpus.iter().map(|gpu| Some(gpu.index?.to_string())).collect();
     Ok(match access {
         GpuAccess::Toolkit => Gpus::Request(None, ids),
         GpuAccess::DefaultRuntime(_) => Gpus::Runtime(
@@ -305,9 +309,12 @@ fn requested(access: GpuAccess, gpus: &[Known]) -> Result<Gpus> {
                 "NVIDIA_DRIVER_CAPABILITIES=compute,utility".to_owned(),
             ],
         ),
-        GpuAccess::AmdRuntime => Gpus::Runtime(Some("amd"), vec![format!("AMD_VISIBLE_DEVICES={}", indices())]),
+        GpuAccess::AmdRuntime => match indices {
+            Some(indices) => Gpus::Runtime(Some("amd"), vec![format!("AMD_VISIBLE_DEVICES={}", indices.join(","))]),
+            None => Gpus::Files(files.unwrap_or_default()),
+        },
         // Only with GPUs that this machine lists.
-        GpuAccess::Files => Gpus::Files(GpuFiles::default()),
+        GpuAccess::Files => Gpus::Files(files.unwrap_or_default()),
         GpuAccess::Cdi(devices) => {
             let device = |gpu: &Known| {
                 let names = [Some(gpu.id.clone()), gpu.index.map(|index| index.to_string())];
@@ -318,16 +325,25 @@ fn requested(access: GpuAccess, gpus: &[Known]) -> Result<Gpus> {
             };
             let found: Option<Vec<String>> = gpus.iter().map(device).collect();
             let missing = || {
+                let remedy = if vendor == "amd" {
+                    "write the specification anew: `sudo amd-ctk cdi generate --output=/etc/cdi/amd.json`"
+                } else {
+                    "write the specification anew, with both names of each GPU: `sudo nvidia-ctk cdi generate --device-name-strategy=index --device-name-strategy=uuid --output=/etc/cdi/nvidia.yaml`"
+                };
                 Fault::missing(
                     format!(
                         "no CDI device is called as the GPUs {}: there are {}",
                         ids.join(", "),
                         devices.join(", ")
                     ),
-                    "write the specification anew, with both names of each GPU: `sudo nvidia-ctk cdi generate --device-name-strategy=index --device-name-strategy=uuid --output=/etc/cdi/nvidia.yaml`",
+                    remedy,
                 )
             };
-            Gpus::Request(Some("cdi"), found.ok_or_else(missing)?)
+            match (found, files) {
+                (Some(found), _) => Gpus::Request(Some("cdi"), found),
+                (None, Some(files)) => Gpus::Files(files),
+                (None, None) => return Err(missing()),
+            }
         }
     })
 }
@@ -572,7 +588,7 @@ mod tests {
     #[test]
     fn nvidia_gpus_are_named_and_never_counted() {
         let gpus = ["0", "GPU-ab"].map(Known::named);
-        let request = requested(GpuAccess::Toolkit, &gpus).unwrap();
+        let request = requested(GpuAccess::Toolkit, "nvidia", &gpus, None).unwrap();
         let request = host_config(&request).0.device_requests.unwrap().remove(0);
         assert_eq!(request.device_ids.unwrap(), ["0", "GPU-ab"]);
         assert_eq!((request.count, request.driver), (None, None));
@@ -581,17 +597,17 @@ mod tests {
         let devices = ["all", "0", "GPU-ab"]
             .map(|name| format!("nvidia.com/gpu={name}"))
             .to_vec();
-        let request = requested(GpuAccess::Cdi(devices.clone()), &gpus).unwrap();
+        let request = requested(GpuAccess::Cdi(devices.clone()), "nvidia", &gpus, None).unwrap();
         let request = host_config(&request).0.device_requests.unwrap().remove(0);
         assert_eq!(request.driver.as_deref(), Some("cdi"));
         assert_eq!(
             request.device_ids.unwrap(),
             ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-ab"]
         );
-        let unknown = requested(GpuAccess::Cdi(devices), &[Known::named("7")]);
+        let unknown = requested(GpuAccess::Cdi(devices), "nvidia", &[Known::named("7")], None);
         assert!(unknown.unwrap_err().message.contains("nvidia.com/gpu=GPU-ab"));
 
-        let request = requested(GpuAccess::DefaultRuntime("gpu".to_owned()), &gpus).unwrap();
+        let request = requested(GpuAccess::DefaultRuntime("gpu".to_owned()), "nvidia", &gpus, None).unwrap();
         let (host, env) = host_config(&request);
         assert_eq!((host.runtime, host.device_requests), (None, None));
         assert!(env.contains(&"NVIDIA_VISIBLE_DEVICES=0,GPU-ab".to_owned()));
@@ -607,14 +623,38 @@ mod tests {
     #[test]
     fn a_specification_by_index_serves_gpus_that_keep_their_numbers() {
         let by_index = || GpuAccess::Cdi(vec!["nvidia.com/gpu=1".to_owned()]);
-        let request = requested(by_index(), &known(Some(1))).unwrap();
+        let request = requested(by_index(), "nvidia", &known(Some(1)), None).unwrap();
         assert_eq!(request, Gpus::Request(Some("cdi"), vec!["nvidia.com/gpu=1".to_owned()]));
-        assert!(requested(by_index(), &known(None)).is_err());
+        assert!(requested(by_index(), "nvidia", &known(None), None).is_err());
+    }
+
+    #[test]
+    fn amds_gpus_without_an_exact_name_are_given_by_their_files() {
+        let files = GpuFiles {
+            devices: vec!["/dev/kfd".to_owned(), "/dev/dri/renderD128".to_owned()],
+            ..GpuFiles::default()
+        };
+        let by_files = Gpus::Files(files.clone());
+        let by_name = Gpus::Request(Some("cdi"), vec!["amd.com/gpu=0".to_owned()]);
+        let by_variable = Gpus::Runtime(Some("amd"), vec!["AMD_VISIBLE_DEVICES=0".to_owned()]);
+        for (access, index, expected) in [
+            (cdi("amd"), Some(0), &by_name),
+            (cdi("amd"), Some(1), &by_files),
+            (cdi("amd"), None, &by_files),
+            (GpuAccess::AmdRuntime, Some(0), &by_variable),
+            (GpuAccess::AmdRuntime, None, &by_files),
+            (GpuAccess::Files, Some(0), &by_files),
+        ] {
+            let request = requested(access.clone(), "amd", &known(index), Some(files.clone()));
+            assert_eq!(&request.unwrap(), expected, "{access:?} {index:?}");
+        }
+        let missing = requested(cdi("amd"), "amd", &known(None), None).unwrap_err();
+        assert!(missing.hint.unwrap().contains("amd-ctk cdi generate"));
     }
 
     #[test]
     fn amds_runtime_is_asked_by_its_variable() {
-        let request = requested(GpuAccess::AmdRuntime, &known(Some(0))).unwrap();
+        let request = requested(GpuAccess::AmdRuntime, "amd", &known(Some(0)), None).unwrap();
         let (host, env) = host_config(&request);
         assert_eq!(host.runtime.as_deref(), Some("amd"));
         assert_eq!(env, ["AMD_VISIBLE_DEVICES=0"]);

@@ -2,8 +2,8 @@
 //! started. The container keeps its own processes and gets no files.
 //!
 //! Docker cannot end such a command. So a shell is started above it, which reads the names of signals from its standard
-//! input, and kills its process group at the input's end. Docker closes that input when this program is gone, also when
-//! that was killed.
+//! input, and kills the command with all that it started at the input's end. Docker closes that input when this program
+//! is gone, also when that was killed.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use futures_util::{Stream, StreamExt};
 use serde_json::json;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{Mutex, oneshot, watch};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Container, daemon};
 use crate::fault::{Fault, Kind, Result};
@@ -26,21 +26,33 @@ use crate::runtime::process::RUN_VARIABLE;
 use crate::runtime::state::{Exit, Started, State};
 use crate::runtime::{Grant, Launch, ServerLog, cgroup, launch};
 
-/// The first line is its process id, which is that of the group. `exit` keeps the status of the command; the group's
-/// other processes are killed afterwards by [`KILL_GROUP`].
+/// Kills all processes whose environment has the mark `$0`: also those that left the shell's process group. Nothing but
+/// the shell itself is needed for it, and the shell has no mark in its own environment.
+const SWEEP: &str = r#"sweep() {
+for process in /proc/[0-9]*; do
+while read -r entry || [ -n "$entry" ]; do
+case $entry in *"PROFILER_START=$0"*) kill -9 "${process#/proc/}";; esac
+done <"$process/environ"
+done
+} >/dev/null 2>&1
+"#;
+/// The first line is its process id, which is that of the group. `exit` keeps the status of the command; those of the
+/// group that have hidden their environment are killed afterwards by [`KILL_GROUP`]. The reader ignores the shell's TERM
+/// once it kills, because its sweep ends the command, and so the shell, before the group is killed.
 const SHELL: &str = r#"echo $$
 exec 3<&0
-"$@" 3<&- </dev/null &
+PROFILER_START=$0 "$@" 3<&- </dev/null &
 child=$!
-{ while read -r signal && [ "$signal" != END ]; do kill "-$signal" $child; done <&3; kill -9 0; } >/dev/null 2>&1 &
+{ while read -r signal && [ "$signal" != END ]; do kill "-$signal" $child; done <&3; trap '' TERM; sweep; kill -9 0; } >/dev/null 2>&1 &
 reader=$!
 exec 3<&-
 wait $child
 code=$?
-kill -9 $reader
+kill $reader 2>/dev/null
+sweep
 exit $code
 "#;
-const KILL_GROUP: &str = "kill -9 -$0 2>/dev/null; true";
+const KILL_GROUP: &str = "sweep; kill -9 -$1 2>/dev/null; true";
 
 /// How long the shell may take to say its process id, and a killed group to be gone.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -57,11 +69,15 @@ type Output = Pin<Box<dyn Stream<Item = std::result::Result<LogOutput, bollard::
 /// A running engine.
 pub(in crate::runtime) struct Inside {
     container: Container,
-    input: Mutex<Input>,
+    /// `None` once it was killed.
+    input: Mutex<Option<Input>>,
     exit: watch::Receiver<Option<Exit>>,
     /// The container's processes before the start, as this machine numbers them.
     before: BTreeSet<u32>,
     force_kill: CancellationToken,
+    /// Closes the other half of the connection, which `follow` reads: only without both does Docker close the shell's
+    /// input.
+    _connection: DropGuard,
 }
 
 impl Inside {
@@ -107,11 +123,21 @@ impl Inside {
         })
     }
 
+    /// Kills the engine with all that it started, once stopping is forced. Returns at once.
+    pub(in crate::runtime) fn kill(&self) {
+        // Otherwise it is being told to end.
+        if let Ok(mut input) = self.input.try_lock() {
+            *input = None;
+        }
+    }
+
     /// Writes to the shell. If that fails, it has ended.
     async fn tell(&self, word: &str) {
         let mut input = self.input.lock().await;
-        let _ = input.write_all(format!("{word}\n").as_bytes()).await;
-        let _ = input.flush().await;
+        if let Some(input) = input.as_mut() {
+            let _ = input.write_all(format!("{word}\n").as_bytes()).await;
+            let _ = input.flush().await;
+        }
     }
 }
 
@@ -168,7 +194,10 @@ pub(in crate::runtime) async fn start(
     let env = env
         .chain(token.iter().map(|(name, value)| format!("{name}={value}")))
         .chain([format!("{RUN_VARIABLE}={}", run.id())]);
-    let shell = ["sh", "-c", SHELL, "sh"].map(str::to_owned);
+    // A resumed run has the same id.
+    let mark = format!("{}-{}", run.id(), jiff::Timestamp::now().as_nanosecond());
+    let script = format!("{SWEEP}{SHELL}");
+    let shell = ["sh", "-c", &script, &mark].map(str::to_owned);
     let options = CreateExecOptions {
         attach_stdin: Some(true),
         attach_stdout: Some(true),
@@ -190,12 +219,17 @@ pub(in crate::runtime) async fn start(
     };
     let (sender, exit) = watch::channel(None);
     let (ready, group) = oneshot::channel();
+    let closed = force_kill.child_token();
+    // Also when the start fails or is cancelled.
+    let connection = closed.clone().drop_guard();
     let watched = Watched {
         container: Container::attached(docker, id.clone(), name).started_at(started_at),
         exec,
+        mark,
         kills,
+        closed,
     };
-    tokio::spawn(watched.follow(Box::pin(output), ready, sender, logs.clone()));
+    tokio::spawn(watched.follow(output, ready, sender, logs.clone()));
     if !matches!(tokio::time::timeout(PATIENCE, group).await, Ok(Ok(()))) {
         let said = logs.last(3).join("; ");
         return Err(Fault::missing(
@@ -214,10 +248,11 @@ pub(in crate::runtime) async fn start(
     Ok(Started {
         backend: Inside {
             container,
-            input: Mutex::new(input),
+            input: Mutex::new(Some(input)),
             exit,
             before,
             force_kill,
+            _connection: connection,
         },
         base_url: Some(url),
         logs,
@@ -229,8 +264,12 @@ pub(in crate::runtime) async fn start(
 struct Watched {
     container: Container,
     exec: String,
+    /// Of its processes.
+    mark: String,
     /// Kills of the kernel in the container before the start.
     kills: Option<u64>,
+    /// Cancelled when its output is no longer to be read.
+    closed: CancellationToken,
 }
 
 impl Watched {
@@ -243,7 +282,7 @@ impl Watched {
     ) {
         let (mut out, mut err) = (LineSplitter::default(), LineSplitter::default());
         let (mut ready, mut group) = (Some(ready), None);
-        while let Some(chunk) = output.next().await {
+        while let Some(Some(chunk)) = self.closed.run_until_cancelled(output.next()).await {
             let lines = match chunk {
                 Ok(LogOutput::StdErr { message }) => err.push(&message),
                 Ok(other) => out.push(other.as_ref()),
@@ -262,6 +301,7 @@ impl Watched {
                 }
             }
         }
+        drop(output);
         for line in [out.finish(), err.finish()].into_iter().flatten() {
             logs.push(line);
         }
@@ -295,13 +335,15 @@ impl Watched {
             }
             Ok(State::Running) => {
                 if let Some(group) = group {
-                    let command = ["sh", "-c", KILL_GROUP, &group.to_string()].map(str::to_owned);
+                    let script = format!("{SWEEP}{KILL_GROUP}");
+                    let command = ["sh", "-c", &script, &self.mark, &group.to_string()].map(str::to_owned);
                     let _ = self
                         .container
                         .exec(&command, &std::collections::BTreeMap::new(), false)
                         .await;
                 }
-                exit.oom_killed = code == Some(KILLED) && self.was_oom_killed().await;
+                // It may exit by itself after the kernel killed a worker of it.
+                exit.oom_killed = code != Some(0) && self.was_oom_killed().await;
             }
             Err(_) => {}
         }

@@ -16,6 +16,7 @@ use bollard::query_parameters::{
     ListContainersOptionsBuilder, ListNetworksOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptions,
 };
 pub(super) use container::{Container, ContainerRegistry, remove, remove_all_blocking, remove_blocking};
+use daemon::Listed;
 pub use daemon::{DockerInfo, info};
 pub(super) use daemon::{address, connect, explain, usual_sockets};
 pub use gpus::{GpuAccess, gpu_access};
@@ -119,12 +120,10 @@ pub(in crate::runtime) async fn labelled(address: &str) -> Result<(Docker, Vec<L
     let docker = daemon::connect_to(address).await?;
     let filters: HashMap<&str, Vec<&str>> = [("label", vec![RUN_LABEL, HOST_LABEL])].into();
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters);
-    let listed = loop {
-        match docker.list_containers(Some(options.clone().build())).await {
-            Ok(listed) => break listed,
-            Err(error) if daemon::is_between_states(&error) => tokio::time::sleep(daemon::BETWEEN_STATES).await,
-            Err(error) => return Err(daemon::explain(error)),
-        }
+    let listed: Vec<Listed> = match docker.list_containers(Some(options.build())).await {
+        Ok(listed) => listed.into_iter().map(Listed::from).collect(),
+        Err(error) if daemon::is_between_states(&error) => daemon::list_in_any_state(address, &filters).await?,
+        Err(error) => return Err(daemon::explain(error)),
     };
     let containers = listed
         .into_iter()

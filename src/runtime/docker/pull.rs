@@ -1,7 +1,7 @@
 //! Images: whether they are present, and pulls with their progress. A pull that is cut off goes on, because the daemon
 //! keeps the layers that are complete.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -75,8 +75,10 @@ const MIN_FREE_BYTES: u64 = 256 << 20;
 /// Progress is reported at most this often.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 /// Attempts in a row that bring nothing, and the pause after the first; each further pause is twice as long.
-const ATTEMPTS: u32 = 6;
+const FRUITLESS_ATTEMPTS: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(500);
+/// All attempts together: a layer that grows a little each time would be pulled for ever.
+const ATTEMPTS: u32 = 50;
 
 async fn pull(docker: &Docker, daemon: &DockerInfo, reference: &str, run: &Run) -> Result<()> {
     let root = daemon.root.as_deref().unwrap_or_default();
@@ -94,25 +96,49 @@ async fn pull(docker: &Docker, daemon: &DockerInfo, reference: &str, run: &Run) 
     check(MIN_FREE_BYTES)?;
     phase(run, EnginePhase::Pulling, reference)?;
     let mut layers = Layers::new(registry::layer_sizes(reference).await);
-    check(layers.remaining())?;
-    let mut fruitless = 0;
+    let mut attempts = Attempts::default();
     loop {
-        let before = layers.done();
         let failure = match follow(docker, reference, run, &mut layers, &check).await? {
             None => return Ok(()),
             Some(failure) => failure,
         };
-        fruitless = if layers.done() > before { 0 } else { fruitless + 1 };
-        if !may_pass(&failure) || fruitless == ATTEMPTS {
-            return Err(cannot_pull(reference, failure));
-        }
+        let pause = match attempts.next_after(layers.done()) {
+            Some(pause) if may_pass(&failure) => pause,
+            _ => return Err(cannot_pull(reference, failure)),
+        };
         let message = format!(
             "the pull of `{reference}` was cut off after {}, and goes on with what is still missing: {}",
             layers.progress(),
             failure.message
         );
         run.warn(Warning::new("pull_cut_off", message))?;
-        tokio::time::sleep(PAUSE * 2_u32.pow(fruitless)).await;
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Attempts at a pull that were cut off.
+#[derive(Default)]
+struct Attempts {
+    made: u32,
+    /// Most bytes that were there after one. A layer that is cut off may begin anew.
+    best: u64,
+    /// Attempts in a row that did not reach more than `best`.
+    fruitless: u32,
+}
+
+impl Attempts {
+    /// Counts an attempt after which `done` bytes were there. Returns the pause before the next one; `None` if none is
+    /// worth it.
+    fn next_after(&mut self, done: u64) -> Option<Duration> {
+        self.made += 1;
+        if done > self.best {
+            self.best = done;
+            self.fruitless = 0;
+        } else {
+            self.fruitless += 1;
+        }
+        let goes_on = self.made < ATTEMPTS && self.fruitless < FRUITLESS_ATTEMPTS;
+        goes_on.then(|| PAUSE * 2_u32.pow(self.fruitless.saturating_sub(1)))
     }
 }
 
@@ -135,7 +161,7 @@ async fn follow(
             Err(error) => return Ok(Some(daemon::explain(error))),
         };
         layers.update(&info);
-        check(layers.remaining())?;
+        check(layers.announced())?;
         if last_report.elapsed() >= PROGRESS_INTERVAL {
             last_report = Instant::now();
             let speed = layers.speed(had, begun.elapsed());
@@ -155,6 +181,8 @@ struct Layers {
     sizes: HashMap<String, (u64, u64)>,
     /// Whether the registry told all sizes in advance.
     complete: bool,
+    /// Layers that the daemon said it will download. Those that it has already are not among them.
+    announced: HashSet<String>,
 }
 
 /// Daemons name a layer by so many digits of its digest.
@@ -175,7 +203,11 @@ impl Layers {
         };
         let sizes = known.into_iter().flatten();
         let sizes = sizes.map(|(digest, size)| (short(digest), (0, size))).collect();
-        Self { sizes, complete }
+        Self {
+            sizes,
+            complete,
+            announced: HashSet::new(),
+        }
     }
 
     fn update(&mut self, info: &CreateImageInfo) {
@@ -183,12 +215,15 @@ impl Layers {
             return;
         };
         let id: String = id.chars().take(SHORT).collect();
-        match status {
-            "Downloading" | "Download complete" | "Already exists" | "Pull complete" => {}
-            _ => return,
+        let is_announced = matches!(status, "Pulling fs layer" | "Waiting" | "Downloading");
+        if !is_announced && !matches!(status, "Download complete" | "Already exists" | "Pull complete") {
+            return;
         }
         if self.complete && !self.sizes.contains_key(&id) {
             return;
+        }
+        if is_announced {
+            self.announced.insert(id.clone());
         }
         let layer = self.sizes.entry(id).or_default();
         let bytes = |value: Option<i64>| u64::try_from(value.unwrap_or_default()).unwrap_or_default();
@@ -196,7 +231,7 @@ impl Layers {
             Some(detail) if status == "Downloading" && detail.total.is_some() => {
                 *layer = (bytes(detail.current), bytes(detail.total));
             }
-            _ if status == "Downloading" => {}
+            _ if is_announced => {}
             _ => layer.0 = layer.1,
         }
     }
@@ -205,11 +240,16 @@ impl Layers {
         self.sizes.values().map(|(done, _)| done).sum()
     }
 
-    /// Bytes left to download. Layers are larger when unpacked, so with less free space the disk will certainly fill
-    /// up.
+    /// Bytes left, with those of layers that may turn out to be there already.
     fn remaining(&self) -> u64 {
-        let left = |(done, total): &(u64, u64)| total.saturating_sub(*done);
         self.sizes.values().map(left).sum()
+    }
+
+    /// Bytes left of what the daemon said it will download. Layers are larger when unpacked, so with less free space
+    /// the disk will certainly fill up.
+    fn announced(&self) -> u64 {
+        let sizes = self.announced.iter().filter_map(|id| self.sizes.get(id));
+        sizes.map(left).sum()
     }
 
     fn progress(&self) -> String {
@@ -233,6 +273,11 @@ impl Layers {
             Clock(left)
         )
     }
+}
+
+/// Bytes left of a layer.
+fn left((done, total): &(u64, u64)) -> u64 {
+    total.saturating_sub(*done)
 }
 
 /// Texts of failures that may pass by themselves, in lower case.
@@ -382,6 +427,36 @@ mod tests {
         let speed = layers.speed(1 << 30, Duration::from_secs(16));
         assert!(speed.starts_with(", 64.0 MiB/s") && speed.ends_with("left"), "{speed}");
         assert_eq!(layers.speed(2 << 30, Duration::from_secs(16)), "");
+    }
+
+    #[test]
+    fn only_layers_that_are_not_there_need_room() {
+        let digest = |digit: char| format!("sha256:{}", String::from(digit).repeat(64));
+        let large = 4_000_000_000_000_000;
+        let mut layers = Layers::new(Some(vec![(digest('a'), large), (digest('b'), 50)]));
+        layers.update(&plain(&"a".repeat(SHORT), "Already exists"));
+        assert_eq!(layers.announced(), 0);
+        layers.update(&plain(&"b".repeat(SHORT), "Pulling fs layer"));
+        assert_eq!(layers.announced(), 50);
+        layers.update(&info(&"b".repeat(SHORT), "Downloading", 20, 50));
+        assert_eq!(layers.announced(), 30);
+        layers.update(&plain(&"b".repeat(SHORT), "Download complete"));
+        assert_eq!(layers.announced(), 0);
+    }
+
+    #[test]
+    fn attempts_end_if_they_bring_nothing_new() {
+        // A layer begins anew in each attempt and is cut off at the same place.
+        let mut attempts = Attempts::default();
+        let pauses: Vec<_> = std::iter::from_fn(|| attempts.next_after(10)).collect();
+        assert_eq!(pauses.len(), FRUITLESS_ATTEMPTS as usize);
+        assert_eq!(pauses[..4], [PAUSE, PAUSE, PAUSE * 2, PAUSE * 4]);
+        let (mut attempts, mut done) = (Attempts::default(), 0);
+        let grow = || {
+            done += 1;
+            attempts.next_after(done)
+        };
+        assert_eq!(std::iter::from_fn(grow).count(), ATTEMPTS as usize - 1);
     }
 
     /// Answers of Docker 20.10, 28 and podman 4.3.

@@ -11,8 +11,10 @@ use url::Url;
 use crate::fault::Result;
 use crate::http;
 
-/// The registry of names without one, and its address.
-const DOCKER_HUB: (&str, &str) = ("docker.io", "registry-1.docker.io");
+/// The registry of names without one.
+const DEFAULT: &str = "docker.io";
+/// Names of a registry that counts anonymous questions as pulls, so it is not asked.
+const DOCKER_HUB: [&str; 3] = [DEFAULT, "index.docker.io", "registry-1.docker.io"];
 /// Maximum time for all answers together.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Larger than any list of layers.
@@ -42,8 +44,8 @@ impl<'a> Name<'a> {
         };
         let (host, path) = match name.split_once('/') {
             Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => (host, path.to_owned()),
-            Some(_) => (DOCKER_HUB.0, name.to_owned()),
-            None => (DOCKER_HUB.0, format!("library/{name}")),
+            Some(_) => (DEFAULT, name.to_owned()),
+            None => (DEFAULT, format!("library/{name}")),
         };
         Self {
             host,
@@ -52,13 +54,13 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// The address of a manifest. Daemons speak plain HTTP with a registry of their own machine.
+    /// The address of a manifest; `None` if the registry is not to be asked. Daemons speak plain HTTP with a registry
+    /// of their own machine.
     fn manifest(&self, version: &str) -> Option<Url> {
-        let host = if self.host == DOCKER_HUB.0 {
-            DOCKER_HUB.1
-        } else {
-            self.host
-        };
+        if DOCKER_HUB.contains(&self.host) {
+            return None;
+        }
+        let host = self.host;
         let https = Url::parse(&format!("https://{host}/v2/{}/manifests/{version}", self.path)).ok()?;
         if !http::is_loopback(&https) {
             return Some(https);
@@ -207,15 +209,21 @@ mod tests {
             let path = path.to_owned();
             assert_eq!(Name::of(reference), Name { host, path, version }, "{reference}");
         }
-        let url = |reference: &'static str| Name::of(reference).manifest("1").unwrap().to_string();
-        assert_eq!(
-            url("engine"),
-            "https://registry-1.docker.io/v2/library/engine/manifests/1"
-        );
-        assert_eq!(
-            url("127.0.0.1:5000/engine"),
-            "http://127.0.0.1:5000/v2/engine/manifests/1"
-        );
+        let url = |reference: &'static str| Name::of(reference).manifest("1").map(|url| url.to_string());
+        for (reference, expected) in [
+            ("engine", None),
+            ("vllm/vllm-openai", None),
+            ("docker.io/library/engine", None),
+            ("index.docker.io/library/engine", None),
+            ("registry-1.docker.io/library/engine", None),
+            ("ghcr.io/me/engine", Some("https://ghcr.io/v2/me/engine/manifests/1")),
+            (
+                "127.0.0.1:5000/engine",
+                Some("http://127.0.0.1:5000/v2/engine/manifests/1"),
+            ),
+        ] {
+            assert_eq!(url(reference).as_deref(), expected, "{reference}");
+        }
     }
 
     #[test]

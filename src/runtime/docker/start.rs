@@ -12,7 +12,9 @@ use bollard::models::{
     ContainerCreateBody, EndpointIpamConfig, EndpointSettings, HostConfig, Mount, MountType, NetworkingConfig,
     PortBinding, ResourcesUlimits,
 };
-use bollard::query_parameters::{CreateContainerOptionsBuilder, LogsOptionsBuilder, StartContainerOptions};
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, InspectContainerOptions, LogsOptionsBuilder, StartContainerOptions,
+};
 use futures_util::StreamExt;
 use serde::Serialize;
 use serde_json::json;
@@ -181,7 +183,11 @@ impl ContainerStart {
                 }
             };
             let created = self.create_and_start(reach, labels.clone()).await;
-            let unreachable = created.is_ok() && own.is_some_and(|own| !own.is_here());
+            let unreachable = match (&created, own) {
+                // Podman removes the bridge when the container ends, so only of one that runs it says anything.
+                (Ok(id), Some(own)) => !own.is_here() && self.is_running(id).await,
+                _ => false,
+            };
             if let (Ok(id), false) = (&created, unreachable) {
                 break (id.clone(), base_url);
             }
@@ -238,6 +244,11 @@ impl ContainerStart {
             logs: self.logs,
             info,
         })
+    }
+
+    async fn is_running(&self, id: &str) -> bool {
+        let found = self.docker.inspect_container(id, None::<InspectContainerOptions>).await;
+        found.is_ok_and(|found| found.state.and_then(|state| state.running) == Some(true))
     }
 
     /// Creates a container, adds its files and starts it. Returns its id.

@@ -142,6 +142,11 @@ impl Permits {
                 unlisted.join("`, `")
             ));
         }
+        if let (RuntimeKind::Process, Some(container)) = (kind, &launch.container) {
+            return Some(format!(
+                "this run did not start the container `{container}`, whose programs could read it"
+            ));
+        }
         let (what, started) = match kind {
             RuntimeKind::Docker => ("image", launch.image.as_deref()),
             _ => ("program", launch.command.first().map(String::as_str)),

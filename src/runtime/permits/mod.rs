@@ -10,10 +10,11 @@ pub use grant::{Grant, Origin};
 pub use want::Want;
 
 use std::os::fd::AsRawFd as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use nix::unistd::{AccessFlags, access};
 use url::{Host, Url};
 
 use super::address::{API_KEY, server_url};
@@ -470,21 +471,31 @@ impl Permits {
         Ok(real)
     }
 
-    /// Returns the absolute path of a file after checking that the script may write it.
+    /// Returns the real path of a file, which need not exist, after checking that the script may write it.
     ///
     /// # Errors
     ///
-    /// `usage` for a path without a file's name; `not_allowed` unless the user named it on the command line, as
-    /// `output` of a shipped script, or allowed its folder.
+    /// `usage` for a path that is no name of a file; `not_allowed` unless the user named it on the command line, as
+    /// `output` of a shipped script, or allowed its folder; `io` if the folder cannot be written to.
     pub fn check_output(&self, file: &str) -> Result<PathBuf> {
-        let path = std::path::absolute(file).map_err(|error| Fault::usage(format!("`{file}`: {error}")))?;
-        if path.file_name().is_none() || file.ends_with('/') {
-            return Err(Fault::usage(format!("`{file}` is no name of a file")));
-        }
+        let (existing, real) = real_output(file)?;
         if !self.names(|named| named.outputs.iter().any(|named| named == file)) {
-            self.settle(self.path_want(&path, Access::Write).into_iter().collect())?;
+            let listed = |allowed: &Allowed| allowed.mounts.iter().any(|folder| real.starts_with(folder));
+            // A file that does not exist cannot be allowed, but its folder can.
+            let want = Want::new(
+                format!("mount={}", existing.display()),
+                format!("write to `{}`", real.display()),
+            );
+            self.settle(vec![want.allowed(self.allows(listed))])?;
         }
-        Ok(path)
+        // A file is replaced, which its folder must allow too.
+        let folder = real.parent().filter(|_| existing == real);
+        for path in [Some(existing.as_path()), folder].into_iter().flatten() {
+            access(path, AccessFlags::W_OK).map_err(|error| {
+                Fault::io(path, &error.into()).hint("choose another place, or change who may write there")
+            })?;
+        }
+        Ok(real)
     }
 
     /// Text of a file that [`Permits::check_file`] allows, up to 256 MiB of UTF-8.
@@ -597,6 +608,41 @@ fn address(host: &Host<impl AsRef<str> + std::fmt::Display>, port: Option<u16>) 
         Some(port) => format!("{host}:{port}"),
         None => host.to_string(),
     }
+}
+
+/// The real path of a file, which need not exist, and the part of it that exists: the file itself, or a folder.
+fn real_output(file: &str) -> Result<(PathBuf, PathBuf)> {
+    let wrong = |what: String| Fault::usage(format!("`{file}`: {what}"));
+    let path = std::path::absolute(file).map_err(|error| wrong(error.to_string()))?;
+    if path.file_name().is_none() || file.ends_with('/') {
+        return Err(wrong("it is no name of a file".to_owned()));
+    }
+    for part in path.ancestors() {
+        let Ok(existing) = part.canonicalize() else {
+            if part.is_symlink() {
+                return Err(wrong(format!("`{}` is a link to nothing", part.display())));
+            }
+            continue;
+        };
+        let rest = path.strip_prefix(part).unwrap_or(Path::new(""));
+        if rest.components().any(|part| part == Component::ParentDir) {
+            return Err(
+                wrong("it has `..` below a folder that does not exist".to_owned()).hint("name the folder itself")
+            );
+        }
+        let is_file = rest.as_os_str().is_empty();
+        return match (is_file, existing.is_dir()) {
+            (true, true) => Err(wrong("it is a folder".to_owned()).hint("name a file in it")),
+            (true, false) if existing.is_file() => Ok((existing.clone(), existing)),
+            (true, false) => Err(wrong("it is no regular file".to_owned())),
+            (false, true) => {
+                let real = existing.join(rest);
+                Ok((existing, real))
+            }
+            (false, false) => Err(wrong(format!("`{}` is not a folder", existing.display()))),
+        };
+    }
+    Err(wrong("it has no folder".to_owned()))
 }
 
 fn canonical(path: &Path) -> Result<PathBuf> {

@@ -378,3 +378,58 @@ fn the_token_is_for_launches_that_shipped_adapters_describe() {
     let withheld = grant("", RuntimeKind::Docker, &of(false, &["NCCL_NET_PLUGIN"])).withheld;
     assert!(withheld[0].contains("`NCCL_NET_PLUGIN`"), "{withheld:?}");
 }
+
+#[test]
+fn the_token_is_not_for_a_container_of_somebody_else() {
+    let launch = Launch {
+        container: Some("theirs".into()),
+        token: true,
+        ..Launch::default()
+    };
+    let grant = |allow: &str| {
+        let permits = Permits::parse([allow]).unwrap();
+        permits.check_launch(RuntimeKind::Process, &launch, &SHIPPED).unwrap()
+    };
+    let asked = grant("exec");
+    assert!(!asked.token);
+    let said = asked.withheld.join("; ");
+    assert!(said.contains("`theirs`") && said.contains("--allow token"), "{said}");
+    let allowed = grant("exec,token");
+    assert!(allowed.token && allowed.withheld.is_empty());
+}
+
+#[test]
+fn a_file_is_written_only_in_an_allowed_folder_however_it_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let real = folder.path().canonicalize().unwrap();
+    let [allowed, other] = ["allowed", "other"].map(|name| real.join(name));
+    std::fs::create_dir(&allowed).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    std::os::unix::fs::symlink(&other, allowed.join("link")).unwrap();
+    std::fs::write(other.join("theirs"), "kept").unwrap();
+    std::os::unix::fs::symlink(other.join("theirs"), allowed.join("file")).unwrap();
+    std::os::unix::fs::symlink(other.join("nothing"), allowed.join("dangling")).unwrap();
+    let permits = Permits::parse([format!("mount={}", allowed.display())]).unwrap();
+    let check = |permits: &Permits, name: &str| permits.check_output(allowed.join(name).to_str().unwrap());
+
+    assert_eq!(check(&permits, "new/x").unwrap(), allowed.join("new/x"));
+    for outside in ["../other/x", "link/x", "link/new/x", "file", "../x"] {
+        assert_eq!(
+            check(&permits, outside).unwrap_err().kind,
+            Kind::NotAllowed,
+            "{outside}"
+        );
+    }
+    for wrong in ["new/../../other/x", "dangling", "../other/theirs/x", "link", "x/"] {
+        assert_eq!(check(&permits, wrong).unwrap_err().kind, Kind::Usage, "{wrong}");
+    }
+    // What the remedy names can be given.
+    let fault = check(&none(), "new/x").unwrap_err();
+    let word = format!("mount={}", allowed.display());
+    assert!(fault.hint.unwrap().contains(&format!("--allow {word}")));
+    check(&Permits::parse([word]).unwrap(), "new/x").unwrap();
+    // A path that the user names may lead anywhere.
+    let named = allowed.join("../other/x");
+    let named = named.to_str().unwrap();
+    assert_eq!(naming("output", named).check_output(named).unwrap(), other.join("x"));
+}
