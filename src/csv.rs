@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ::csv::{Reader, ReaderBuilder, StringRecord, Writer};
-use memchr::memchr_iter;
 use serde_json::{Map, Value};
 
 /// Writes a header line and the rows, with `\n` line ends. The named columns come first, in this order;
@@ -111,7 +110,16 @@ fn is_closed(record: &[u8]) -> bool {
 
 /// Whether the reader would take too much memory for a row.
 fn has_too_many(text: &str) -> bool {
-    memchr_iter(b',', text.as_bytes()).count() > MAX_COMMAS
+    let (mut commas, mut quoted) = (0, false);
+    text.bytes().any(|byte| {
+        match byte {
+            b'"' => quoted = !quoted,
+            b'\n' if !quoted => commas = 0,
+            b',' if !quoted => commas += 1,
+            _ => {}
+        }
+        commas > MAX_COMMAS
+    })
 }
 
 /// The header; `None` if the text is empty, or has more commas than any table.

@@ -178,6 +178,7 @@ const VALUE: usize = 32;
 const LIST: usize = 128;
 const OBJECT: usize = 640;
 const MEMBER: usize = 112;
+const STRING: usize = 32;
 
 /// An upper bound of the bytes that the values of a JSON text take: `[{},{}]` takes ten times its own.
 pub fn weight(json: &[u8]) -> usize {
@@ -187,7 +188,10 @@ pub fn weight(json: &[u8]) -> usize {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
+            b'"' => {
+                quoted = !quoted;
+                weight += if quoted { STRING } else { 0 };
+            }
             _ if quoted => {}
             b',' => weight += VALUE,
             b':' => weight += MEMBER,
@@ -232,6 +236,7 @@ pub fn resident() -> Option<u64> {
     let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
     Some(pages * procfs::page_size())
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,9 +254,9 @@ mod tests {
 
     #[test]
     fn what_json_takes_is_counted_before_it_is_parsed() {
-        assert_eq!(weight(br#""[{,:\"[{,:""#), 12);
+        assert_eq!(weight(br#""[{,:\"[{,:""#), 12 + STRING);
         assert_eq!(weight(b"[[],{},[1]]"), 11 + 2 * LIST + 2 * VALUE);
-        assert_eq!(weight(br#"{"a":{"b":1}}"#), 13 + 2 * (OBJECT + MEMBER));
+        assert_eq!(weight(br#"{"a":{"b":1}}"#), 13 + 2 * (OBJECT + MEMBER + STRING));
         let many = format!("[{}{{}}]", "{},".repeat(MAX_PARSED / VALUE));
         let refused = json::<serde_json::Value>(many.as_bytes()).unwrap_err();
         assert!(refused.to_string().contains("take more than"), "{refused}");

@@ -37,8 +37,6 @@ pub(super) enum Bound {
     LengthLimit,
     /// Beyond it the server refuses every request, for an unknown reason.
     UnknownLimit,
-    /// This program cannot send more than that.
-    ClientLimit,
 }
 
 impl Bound {
@@ -48,7 +46,6 @@ impl Bound {
             let cause = beyond.as_ref().and_then(|(_, record)| record.cause.as_ref());
             return match (limit.reported, limit.quantity) {
                 _ if cause == Some(&Cause::UnknownLimit) => Self::UnknownLimit,
-                _ if cause == Some(&Cause::ClientLimit) => Self::ClientLimit,
                 (Some(_), Quantity::Total) => Self::MaxModelLen,
                 _ => Self::LengthLimit,
             };

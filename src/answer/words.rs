@@ -209,7 +209,6 @@ fn bound_text(bound: Bound) -> &'static str {
         Bound::MaxModelLen => "the server's own limit, max_model_len; not memory",
         Bound::LengthLimit => "the server's own limit; not memory",
         Bound::UnknownLimit => "beyond it the server refuses every request; why is not known",
-        Bound::ClientLimit => "profiler itself cannot send more; the engine may hold more",
     }
 }
 

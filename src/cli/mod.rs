@@ -229,7 +229,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let measures = arguments.command.measures();
     let program = own_limits::check(measures)
-        .and_then(|()| own_limits::watch_memory())
+        .and_then(|()| if measures { Ok(()) } else { own_limits::watch_memory() })
         .and_then(|()| Program::new(Terminal::detect()));
     let status = program.map(|program| {
         if !measures {

@@ -81,14 +81,15 @@ pub(super) fn check(measures: bool) -> Result<()> {
     Ok(())
 }
 
-/// Resident bytes at which this program ends itself, so that it stays below 1 GiB. Bytes from outside are bounded where
-/// they are read; this is for what no bound foresaw, such as a library that makes much of little.
+/// Resident bytes at which a command that only reads ends itself, so that it stays below 1 GiB. Bytes from outside are
+/// bounded where they are read; this is for what no bound foresaw, such as a library that makes much of little. A command
+/// that measures is not ended: a large load takes as much, and would be lost.
 const MOST: u64 = 928 << 20;
 
 /// How often its memory is looked at. A fast machine fills 64 MiB in that time.
 const EACH: Duration = Duration::from_millis(10);
 
-/// Ends this program once it holds too much memory. What was measured is in the journal, and supervisors end the rest.
+/// Ends this program once it holds too much memory.
 ///
 /// # Errors
 ///
@@ -99,8 +100,11 @@ pub(super) fn watch_memory() -> Result<()> {
             sleep(EACH);
         }
         if resident().is_some() {
-            let fault = Fault::new(Kind::Limit, format!("this program took {} of memory, and ended itself", Bytes(MOST)))
-                .hint("what was measured is kept, and `--resume` goes on from there; look for a script, a file or a server that makes it grow");
+            let fault = Fault::new(
+                Kind::Limit,
+                format!("this program took {} of memory, and ended itself", Bytes(MOST)),
+            )
+            .hint("give it a smaller file");
             Terminal::detect().print_fault(&fault);
             exit(fault.kind.exit_code());
         }

@@ -242,7 +242,7 @@ impl Form {
         let bound = match (self.least, self.most) {
             (Some(least), _) if number < least => format!("it is at least {least}"),
             (_, Some(most)) if number > most => format!("it is at most {most}"),
-            _ if !value.is_f64() && number.abs() > MOST_WHOLE => format!("whole numbers go up to {MOST_WHOLE}"),
+            (_, None) if !value.is_f64() && number.abs() > MOST_WHOLE => format!("whole numbers go up to {MOST_WHOLE}"),
             _ => return Ok(()),
         };
         Err(Fault::usage(format!("parameter `{path}` is {value}")).hint(bound))

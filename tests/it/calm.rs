@@ -55,6 +55,8 @@ fn a_signal_ends_what_only_reads_and_writes_within_two_seconds() {
             vec!["doctor"],
         ] {
             let temporary = temp();
+            // A daemon of its own: `git` may still wait for the other one.
+            let daemon = TcpListener::bind("127.0.0.1:0").unwrap();
             let lock = format!(
                 "[added.it]\nsource = {address:?}\nmain = \"it.rhai\"\n[added.it.files]\n\"it.rhai\" = \"0\"\n"
             );
@@ -63,7 +65,7 @@ fn a_signal_ends_what_only_reads_and_writes_within_two_seconds() {
                 .file("data/profiler/profiler.lock", lock)
                 .env("TMPDIR", temporary.path())
                 // For `doctor`, which asks the daemon.
-                .env("DOCKER_HOST", format!("tcp://{}", listener.local_addr().unwrap()))
+                .env("DOCKER_HOST", format!("tcp://{}", daemon.local_addr().unwrap()))
                 .args(&args);
             if args[0] == "pack" {
                 copy_run("tgi-oom", &program.folder().join("run"));
@@ -88,7 +90,7 @@ fn a_signal_ends_what_only_reads_and_writes_within_two_seconds() {
                 eventually("git asks", || running(&address[4..]) > 0);
             }
             if args[0] == "doctor" {
-                let connection = listener.accept().unwrap();
+                let connection = daemon.accept().unwrap();
                 std::mem::forget(connection);
             }
             let sent = Instant::now();

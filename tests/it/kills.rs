@@ -54,8 +54,9 @@ fn journals(folder: &Path) -> Vec<PathBuf> {
 fn running(text: &str) -> Vec<String> {
     let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let line = |process: fs::DirEntry| {
-        let line = fs::read(process.path().join("cmdline")).ok()?;
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let of = |name| fs::read(process.path().join(name)).unwrap_or_default();
+        let all = [of("cmdline"), of("environ")].concat();
+        let line = String::from_utf8_lossy(&all).replace('\0', " ");
         line.contains(text).then_some(line)
     };
     all.filter_map(line).collect()

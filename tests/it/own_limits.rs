@@ -4,6 +4,9 @@
 use std::process::Command;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
+use crate::script::bench::Bench;
 use crate::support::temp;
 
 /// Runs a search under a limit of the shell, as a user who is not root where that is possible.
@@ -105,11 +108,21 @@ fn every_limit_is_told_or_enough() {
 }
 
 #[test]
-fn a_point_that_is_too_much_to_send_bounds_only_itself() {
-    // A million requests at the upper end: this program cannot hold them, and easier points are probed.
-    let run = "run adaptive --set engine=sim --set sim.time_scale=0.0 --set input=64 --set output=2 --set concurrency=[1,1000000] --set search.max_probes=12 --json --out run";
-    let (code, said) = under("-n 4096", run);
-    assert_eq!(code, 0, "{said}");
+fn a_point_that_is_too_much_to_send_is_not_tested_and_easier_ones_are() {
+    // A million requests: this program cannot hold them.
+    let found: Value = Bench::script(
+        r#"import "std/engines" as engines;
+        let map = boundary(#{ input: [64, 64], output: [2, 2], concurrency: [1, 1000000] }, #{});
+        let engine = engines::describe("sim", #{ sim: #{ time_scale: 0.0 } });
+        [1, 1000000].map(|concurrency| {
+            let point = #{ input: 64, output: 2, concurrency: concurrency };
+            let answer = engine.probe(point);
+            map.record(point, answer);
+            [answer.cause, map.classify(point)]
+        })"#,
+    )
+    .value();
+    assert_eq!(found, json!([[null, "fits"], ["client_limit", "unknown"]]));
 }
 
 #[test]

@@ -28,9 +28,8 @@ fn too_long_for_one(seen: &Observation<'_>) -> Option<Judgement> {
         .reported
         .smallest
         .filter(|smallest| *smallest < seen.requested.total)?;
-    let message = format!(
-        "it was served, but by luck: the smallest of the engines behind this address has a KV cache of {smallest} tokens"
-    );
+    let message =
+        format!("a larger engine served it; the smallest one behind this address has a KV cache of {smallest} tokens");
     Some(Judgement::new(Verdict::Refused, Cause::KvCache, message))
 }
 

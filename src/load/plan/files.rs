@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::csv;
 use crate::fault::{Fault, Result};
+use crate::outside;
 use crate::prompt::MAX_TOKENS;
 
 /// A format of traces: names of time, input and output, and the number of time units per second.
@@ -238,7 +239,7 @@ pub fn read_prompts(text: &str) -> Result<Vec<FilePrompt>> {
         .strip_prefix('[')
         .is_some_and(|rest| rest.trim_start().starts_with(['{', '"', ']']));
     let prompts = if array {
-        let list: Vec<Value> = serde_json::from_str(start).map_err(|error| {
+        let list: Vec<Value> = outside::json(start.as_bytes()).map_err(|error| {
             Fault::usage(format!("the file of prompts is not a whole JSON array: {error}")).hint(PROMPTS)
         })?;
         let read =

@@ -256,7 +256,7 @@ impl Record {
     #[must_use]
     pub fn is_length_limit(&self) -> bool {
         match self.moves {
-            Moves::None => self.verdict == Verdict::Refused,
+            Moves::None => self.verdict == Verdict::Refused && !self.is_untested(),
             Moves::Bounds => self.effect() == Effect::Length,
             Moves::Fits | Moves::Fails => false,
         }

@@ -68,6 +68,7 @@ macro_rules! causes {
         names!(Cause { $($variant $name,)* } or Other);
 
         impl Cause {
+            #[expect(clippy::needless_update, reason = "a row may name every column")]
             fn row(&self) -> Row {
                 match self {
                     $(Self::$variant => Row {
@@ -93,6 +94,7 @@ causes! {
     Memory "memory" {
         effect: Effect::Memory,
         next_start: NextStart::Fails,
+        remedy: Some("raise `--memory-fraction`, or take a smaller model, or serve shorter or fewer requests"),
         phrases: &[
             (Verdict::Refused, "the engine refused it for lack of memory"),
             (Verdict::StartFailed, "the engine did not start with these limits for lack of memory")
@@ -117,7 +119,7 @@ causes! {
     }
     /// This program cannot hold so many requests of that length, or has too few open files for them: it sent none.
     ClientLimit "client_limit" {
-        effect: Effect::Length,
+        effect: Effect::Untested,
         phrases: &[(Verdict::Refused, "profiler itself cannot send so much (not for lack of memory of the engine)")]
     }
     /// Early requests ended before late ones were admitted: memory was not tested.
