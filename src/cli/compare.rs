@@ -8,7 +8,7 @@ use serde_json::json;
 use super::program::{Program, Status};
 use crate::compare::{self, Case, ComparisonInput, Unit};
 use crate::fault::{Fault, Kind, Result};
-use crate::memory::compare::{EstimateComparison, ExternalEstimate, ModelFacts, model_facts, our_estimate};
+use crate::memory::compare::{EstimateComparison, ExternalEstimate, ModelFacts, Term, model_facts, our_estimate};
 use crate::report::{self, Block, Comparison, Finding, MetricVerdict, Page, Rule, Thresholds, Weight};
 use crate::run::SCHEMA;
 
@@ -279,19 +279,19 @@ fn memory_blocks(inputs: &[ComparisonInput], estimates: &[MemoryCase], findings:
         &all,
         "component",
         "how far the estimate is from",
-        |term, _| term.name().to_owned(),
+        |term, _| Some(term.name().to_owned()),
     ));
     // The total error by the size of the model and by the number of GPUs, where there are several.
     type Group = fn(&ModelFacts) -> String;
-    let groups: [(&str, Group); 2] = [("model", size), ("GPUs", gpus)];
+    let groups: [(&str, Group); 2] = [("model size", size), ("GPUs", gpus)];
     for (title, group) in groups {
         let of = |index: usize| group(&estimates[index].facts);
         if (1..estimates.len()).any(|index| of(index) != of(0)) {
             blocks.extend(report::estimate_errors(
                 &all,
                 title,
-                "errors of all components in",
-                |_, index| of(index),
+                &format!("error of the total by {title}, in"),
+                |term, index| (term == Term::Total).then(|| of(index)),
             ));
         }
     }

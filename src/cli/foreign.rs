@@ -11,7 +11,7 @@ use crate::script::{Main, shipped};
 const FIRST: [&str; 3] = ["throughput", "adaptive", "slo"];
 
 /// Names in other tools, and the equivalents here: parameters, of which the script's first match is suggested, and
-/// options of the program, which begin with `--`.
+/// options of the program, which begin with `--`. A remark may follow after a semicolon.
 const FOREIGN: &[(&str, &str)] = &[
     (
         "num-prompts max-requests request-count iterations num-requests n-requests",
@@ -99,7 +99,10 @@ const FOREIGN: &[(&str, &str)] = &[
     ("grid-size", "search.grid_size"),
     ("refinement-rounds", "search.refinement_rounds"),
     ("retries-per-point", "search.retries"),
-    ("output-tolerance-pct", "output_tolerance"),
+    (
+        "output-tolerance-pct",
+        "output_tolerance; in tokens: that share of the shortest output",
+    ),
     ("k-neighbors", "search.k_neighbors"),
     ("m-random", "search.m_random"),
     ("distance-scale", "search.distance_scale"),
@@ -110,10 +113,13 @@ const FOREIGN: &[(&str, &str)] = &[
     ("resume-from-file", "resume_from"),
     ("hf-token", "env HF_TOKEN"),
     ("hf-cache-dir hf-home", "env HF_HOME"),
-    (
-        "model-params num-layers num-heads num-kv-heads hidden-size head-dim preset",
-        "num_layers model_params",
-    ),
+    ("preset", "preset"),
+    ("model-params", "model_params"),
+    ("num-layers", "num_layers"),
+    ("num-heads", "num_heads"),
+    ("num-kv-heads", "num_kv_heads"),
+    ("head-dim", "head_dim"),
+    ("hidden-size", "hidden_size"),
     ("container-name", "container"),
     ("coverage", "search.coverage"),
 ];
@@ -127,20 +133,29 @@ pub(super) fn hint(name: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     if let Some(variable) = row?.1.strip_prefix("env ") {
         return Some(format!("here it is the environment variable `{variable}`"));
     }
-    let own = row?.1.split(' ');
+    let (own, remark) = row?.1.split_once("; ").unwrap_or((row?.1, ""));
+    let remark = if remark.is_empty() {
+        String::new()
+    } else {
+        format!(", {remark}")
+    };
+    let own = own.split(' ');
     let flag = |own: &str| format!("--{}", flag_name(own.trim_start_matches("--")));
     if let Some(own) = own
         .clone()
         .find(|own| own.starts_with("--") || has(own) || own.split_once('.').is_some_and(|(map, _)| has(map)))
     {
-        return Some(format!("here it is `{}`", flag(own)));
+        return Some(format!("here it is `{}`{remark}", flag(own)));
     }
     let first = own.clone().next()?;
     let script = FIRST
         .into_iter()
         .chain(shipped::scripts())
         .find(|script| declares(script, first))?;
-    Some(format!("`profiler run {script}` has that, as `{}`", flag(first)))
+    Some(format!(
+        "`profiler run {script}` has that, as `{}`{remark}",
+        flag(first)
+    ))
 }
 
 fn declares(script: &str, name: &str) -> bool {

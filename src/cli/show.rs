@@ -67,6 +67,9 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         Some(Export::Opentelemetry) => program.print_json(&export::opentelemetry(&found))?,
         None => {}
     }
+    if let Some(store) = &args.vllm_sweep {
+        refuse_earlier_sweep(store)?;
+    }
     let files = match (&args.mlflow, &args.vllm_sweep) {
         (Some(store), _) => Some((store, export::mlflow(&found))),
         (_, Some(store)) => Some((store, export::vllm_sweep(&found, &folder)?)),
@@ -120,6 +123,26 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         print(&found, Some(&folder), program)?
     }
     Ok(0)
+}
+
+/// Refuses a folder that has a sweep already: `summary.csv` would be that of one of them, and `plot` would read both.
+fn refuse_earlier_sweep(store: &std::path::Path) -> Result<()> {
+    let entries = match std::fs::read_dir(store) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Fault::io(store, &error)),
+    };
+    for entry in entries {
+        let name = entry.map_err(|error| Fault::io(store, &error))?.file_name();
+        let name = name.to_string_lossy();
+        if name == "summary.csv" || name.starts_with("SERVE-") {
+            return Err(
+                Fault::usage(format!("`{}` has a sweep already: `{name}`", store.display()))
+                    .hint("name an empty folder"),
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The table of that name; the first one if the name is empty.

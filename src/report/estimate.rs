@@ -227,12 +227,12 @@ pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Esti
 }
 
 /// The errors of an estimate over several named measurements, by the group of each component and measurement, which
-/// `group` names (`title` is its heading). `None` for a single measurement.
+/// `group` names (`title` is its heading); those without a name are left out. `None` for a single measurement.
 pub fn estimate_errors(
     cases: &[(String, &EstimateComparison)],
     title: &str,
     what: &str,
-    group: impl Fn(Term, usize) -> String,
+    group: impl Fn(Term, usize) -> Option<String>,
 ) -> Option<Block> {
     let mut groups: Vec<(String, Vec<(f64, &str)>)> = Vec::new();
     let compared = cases.iter().enumerate().flat_map(|(index, (name, case))| {
@@ -242,12 +242,13 @@ pub fn estimate_errors(
     let mut compared: Vec<_> = compared.collect();
     compared.sort_by_key(|(term, ..)| *term);
     for (term, index, percent, name) in compared {
-        let of = group(term, index);
+        let Some(of) = group(term, index) else { continue };
         match groups.iter_mut().find(|(known, _)| *known == of) {
             Some((_, errors)) => errors.push((percent, name)),
             None => groups.push((of, vec![(percent, name)])),
         }
     }
+    let several = cases.len() > 1 && !groups.is_empty();
     let rows = groups.into_iter().map(|(of, mut errors)| {
         errors.sort_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
         let count = errors.len();
@@ -267,5 +268,5 @@ pub fn estimate_errors(
         ]
     });
     let heading = format!("{what} {} measurements", cases.len());
-    (cases.len() > 1).then(|| Block::Table(Sheet::from_rows(rows).titled(heading)))
+    several.then(|| Block::Table(Sheet::from_rows(rows).titled(heading)))
 }

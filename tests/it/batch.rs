@@ -288,7 +288,7 @@ fn a_model_that_can_be_read_is_held_against_the_file() {
         .args(["--allow", "mount=model", "--dry-run"])
         .run()
         .code(3)
-        .stdout("the file says 32 layers, and the model's configuration 8, which counts")
+        .stdout("what was given says 32 layers, and the model's configuration 8, which counts")
         .stdout("7.0 billion parameters")
         .stdout("2000 + 8 tokens are more than the model's 1024 positions");
 }
@@ -529,4 +529,21 @@ fn an_image_that_is_not_here_is_told_and_not_pulled() {
     let _ = outcome
         .stdout("profiler-tests/no-such-image:1: to be pulled")
         .nowhere("pulling");
+}
+
+#[test]
+fn where_a_profile_is_written_is_checked_before_anything_starts() {
+    let run = |more: &[&str]| {
+        let program = Profiler::new()
+            .file("there/file", "kept")
+            .args(["run", "profile", "--dry-run"]);
+        program.args(["--engine", "sim"]).args(more).run()
+    };
+    let _ = run(&["--output", "100"]).code(2).stderr("--output-len");
+    for wrong in ["there", "there/file/x.json", "nowhere/../../x.json", "there/"] {
+        let _ = run(&["--output", wrong]).code(2).stderr(wrong);
+    }
+    let allowed = run(&["--output", "new/x.json"]).success();
+    assert!(!allowed.folder().join("new").exists());
+    let _ = run(&["--preset", "llama-2-7b"]).code(2).stderr("--model");
 }

@@ -163,6 +163,14 @@ fn vllms_plot_gets_the_folder_of_a_sweep() {
     }
     let csv = fs::read_to_string(sweep.join("summary.csv")).unwrap();
     assert_eq!(csv.lines().count(), 5, "{csv}");
+    let _ = Profiler::new()
+        .arg("show")
+        .arg(run.folder().join("run"))
+        .arg("--vllm-sweep")
+        .arg(&sweep)
+        .run()
+        .code(2)
+        .stderr("name an empty folder");
     let read = Profiler::new()
         .arg("show")
         .arg(&sweep)

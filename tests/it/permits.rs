@@ -1,6 +1,8 @@
 //! A user runs a stranger's script, and whatever the script may not do is refused by name before Docker is contacted,
 //! unless the user allowed it.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::{Value, json};
 
 use crate::runtime::daemon::{Daemon, message};
@@ -486,4 +488,32 @@ fn a_script_reads_tokenizers_only_below_its_folder_or_where_the_user_allowed() {
     let _ = ask(&shown, &format!("mount={shown}"))
         .nowhere("not allowed")
         .stderr("tokenizer");
+}
+
+#[test]
+fn a_saved_file_replaces_only_what_it_names() {
+    let folder = temp();
+    let real = std::fs::canonicalize(folder.path()).unwrap();
+    let [target, name, other] = ["target", "name", "name.new"].map(|name| real.join(name));
+    std::fs::write(&target, "old").unwrap();
+    std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::symlink(&target, &name).unwrap();
+    std::fs::write(&other, "theirs").unwrap();
+    let line = format!(r#"files::save("{}", "new")"#, name.display());
+    let save = |allow: &str| {
+        let program = Profiler::new().file("save.rhai", line.as_str());
+        program.args(["run", "save.rhai"]).args(["--allow", allow]).run()
+    };
+    let _ = save("process").code(3).stderr("mount=");
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "old");
+    let _ = save(&format!("mount={}", real.display())).success();
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "new");
+    assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+    assert!(name.is_symlink());
+    assert_eq!(std::fs::read_to_string(&other).unwrap(), "theirs");
+    assert_eq!(
+        std::fs::read_dir(&real).unwrap().count(),
+        3,
+        "no temporary file is left"
+    );
 }

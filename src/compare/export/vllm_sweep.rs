@@ -1,6 +1,6 @@
 //! The folder of a `vllm bench sweep`, for its `plot`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
@@ -18,12 +18,14 @@ use crate::run::{Folder, RecordedRun};
 /// `usage` if the run has no loads, or was made by a version that kept no such files.
 pub fn vllm_sweep(found: &RecordedRun, folder: &Folder) -> Result<Vec<(PathBuf, String)>> {
     let mut settings: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for (args, answer) in found.loads.iter().chain(&found.experiment_loads) {
-        let varied = varied(args);
+    let loads = || found.loads.iter().chain(&found.experiment_loads);
+    let launches = differing(loads().map(|(args, _)| &args["launch"]));
+    for (args, answer) in loads() {
+        let varied = varied(args, &launches);
         let words = |part: &str| {
-            let of_part = varied.iter().filter(|(serves, ..)| *serves == (part == "SERVE"));
+            let of_part = varied.iter().filter(|setting| setting.serves == (part == "SERVE"));
             let words: Vec<String> = of_part
-                .map(|(_, name, value)| format!("{name}={}", plain(value)))
+                .map(|setting| format!("{}={}", setting.name, setting.word))
                 .collect();
             format!("{part}--{}", words.join("-"))
         };
@@ -43,7 +45,7 @@ pub fn vllm_sweep(found: &RecordedRun, folder: &Folder) -> Result<Vec<(PathBuf, 
             run.extend(
                 varied
                     .iter()
-                    .map(|(_, name, value)| ((*name).to_owned(), value.clone())),
+                    .map(|setting| (setting.name.clone(), setting.value.clone())),
             );
             runs.push(Value::Object(run));
         }
@@ -65,23 +67,90 @@ pub fn vllm_sweep(found: &RecordedRun, folder: &Folder) -> Result<Vec<(PathBuf, 
     Ok(files)
 }
 
-/// What distinguishes a load: whether it belongs to the engine's start, vLLM's name, and the value.
-fn varied(args: &Value) -> Vec<(bool, &'static str, Value)> {
-    let of = [
-        (true, "engine", "/engine"),
-        (true, "tensor_parallel_size", "/launch/tensor_parallel"),
-        (true, "dtype", "/launch/dtype"),
-        (false, "max_concurrency", "/load/concurrency"),
-        (false, "request_rate", "/load/rate"),
-        (false, "random_input_len", "/load/input"),
-        (false, "random_output_len", "/load/output"),
-    ];
-    let known = of
-        .into_iter()
-        .filter_map(|(serves, name, pointer)| Some((serves, name, args.pointer(pointer)?.clone())));
-    known
-        .filter(|(.., value)| value.is_number() || value.is_string())
-        .collect()
+/// Longest value in the name of a folder, in bytes.
+const MAX_WORD: usize = 40;
+
+/// Options of a launch that are always named, with vLLM's names.
+const OF_LAUNCH: [(&str, &str); 2] = [("tensor_parallel_size", "tensor_parallel"), ("dtype", "dtype")];
+
+/// Settings of a load, with vLLM's names.
+const OF_LOAD: [(&str, &str); 4] = [
+    ("max_concurrency", "concurrency"),
+    ("request_rate", "rate"),
+    ("random_input_len", "input"),
+    ("random_output_len", "output"),
+];
+
+/// A setting that distinguishes a load.
+struct Setting {
+    /// Whether it belongs to the engine's start.
+    serves: bool,
+    name: String,
+    value: Value,
+    /// The value as a part of a name.
+    word: String,
+}
+
+/// The options in which the launches differ, each with its values in order of appearance.
+fn differing<'a>(launches: impl Iterator<Item = &'a Value> + Clone) -> BTreeMap<&'a str, Vec<&'a Value>> {
+    let keys: BTreeSet<&str> = launches
+        .clone()
+        .filter_map(Value::as_object)
+        .flat_map(|launch| launch.keys().map(String::as_str))
+        .collect();
+    let with_values = keys.into_iter().map(|key| {
+        let mut values: Vec<&Value> = Vec::new();
+        for launch in launches.clone() {
+            if !values.contains(&&launch[key]) {
+                values.push(&launch[key]);
+            }
+        }
+        (key, values)
+    });
+    with_values.filter(|(_, values)| values.len() > 1).collect()
+}
+
+/// What distinguishes a load.
+fn varied(args: &Value, launches: &BTreeMap<&str, Vec<&Value>>) -> Vec<Setting> {
+    let scalar = |serves: bool, name: &str, value: &Value| {
+        (value.is_number() || value.is_string()).then(|| Setting {
+            serves,
+            name: name.to_owned(),
+            value: value.clone(),
+            word: plain(value),
+        })
+    };
+    let (launch, load) = (&args["launch"], &args["load"]);
+    let engine = scalar(true, "engine", &args["engine"]).into_iter();
+    let named = OF_LAUNCH
+        .iter()
+        .filter_map(|(name, key)| scalar(true, name, &launch[*key]));
+    let is_named = |key: &str| key == "engine" || OF_LAUNCH.iter().any(|(_, known)| *known == key);
+    let others = launches.iter().filter(|(key, _)| !is_named(key));
+    let others = others.map(|(key, values)| {
+        let value = &launch[*key];
+        let word = plain(value);
+        // A long list of arguments is told by its number.
+        let position = || values.iter().position(|other| *other == value).unwrap_or_default() + 1;
+        Setting {
+            serves: true,
+            name: (*key).to_owned(),
+            value: if value.is_array() || value.is_object() {
+                value.to_string().into()
+            } else {
+                value.clone()
+            },
+            word: if word.len() > MAX_WORD {
+                position().to_string()
+            } else {
+                word
+            },
+        }
+    });
+    let of_load = OF_LOAD
+        .iter()
+        .filter_map(|(name, key)| scalar(false, name, &load[*key]));
+    engine.chain(named).chain(others).chain(of_load).collect()
 }
 
 /// A value as part of a name.

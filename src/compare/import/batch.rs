@@ -10,9 +10,17 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     let facts = &mut case.facts;
     facts.parameters = file.number_if_any("model_info.num_parameters");
     facts.layers = file.count("model_info.num_layers").ok().flatten();
-    facts.weight_dtype = file.chosen("given.dtype");
-    facts.kv_dtype = file.chosen("given.kv_cache_dtype");
-    facts.quantization = file.chosen("given.quantization");
+    // `given` has only the keys of the batch's file, not the script's parameters.
+    let chosen = |name: &str| {
+        let of = |part: &str| file.chosen(&format!("{part}.{name}"));
+        of("benchmark_parameters").or_else(|| of("given"))
+    };
+    facts.weight_dtype = chosen("dtype");
+    facts.kv_dtype = chosen("kv_cache_dtype");
+    facts.quantization = chosen("quantization");
+    // 1 is also written for a server whose ranks are not known.
+    let ranks = file.count("benchmark_parameters.tensor_parallel_size").ok().flatten();
+    facts.tensor_parallel = ranks.filter(|ranks| *ranks > 1).or(facts.tensor_parallel);
     let version = file.text("info.version").unwrap_or_default();
     let engine = file
         .text("info.engine")

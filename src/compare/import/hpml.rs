@@ -1,6 +1,5 @@
 //! Reads the files of `hpml-llama2-tgi`: GPU memory and KV cache usage over time (`gpu_memory_data.json`,
-//! `kv_cache_data.json`), and the records of single requests (`tgi_single_metrics_*.csv`, `tgi_concurrency_*.csv`, and
-//! the same rows as `metrics_data.json` or `metrics_summary.csv`).
+//! `kv_cache_data.json`), and the records of single requests, as CSV or JSON.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +84,10 @@ fn series(file: &Node, name: &str, unit: Unit, key: &str, factor: f64) -> Result
 /// Rows of single requests, one case for each scenario and concurrency.
 pub(super) fn read_requests(file: &Node) -> Result<ComparisonInput, String> {
     let mut groups: BTreeMap<(String, u64), Vec<Node<'_>>> = BTreeMap::new();
+    // The files of the mode with one request at a time have no total of concurrent requests.
+    let mut single = false;
     for row in file.objects()? {
+        single |= row.at("aggregate_throughput_tok_per_sec").is_null();
         let key = (
             row.text("scenario").unwrap_or_default(),
             row.count("concurrency")?.unwrap_or(1),
@@ -121,9 +123,10 @@ pub(super) fn read_requests(file: &Node) -> Result<ComparisonInput, String> {
     Ok(ComparisonInput {
         engine: Some("tgi".to_owned()),
         cases,
-        notes: vec![
-            "a single request's tokens are counted as words where TGI gave no count, which understates throughput; its cost by request divides the price by one request's time, and is not taken".to_owned(),
-        ],
+        notes: single
+            .then(|| "a single request's tokens are counted as words where TGI gave no count, which understates throughput; its cost by request divides the price by one request's time, and is not taken".to_owned())
+            .into_iter()
+            .collect(),
         ..ComparisonInput::default()
     })
 }

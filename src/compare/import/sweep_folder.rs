@@ -50,6 +50,12 @@ pub(super) fn read(folder: &Path, runs: &[PathBuf]) -> Result<ComparisonInput> {
         let Value::Object(mut run) = document.root.map_err(wrong)? else {
             return Err(wrong("it is not an object".to_owned()));
         };
+        if ["duration", "request_throughput"]
+            .iter()
+            .all(|name| !run.contains_key(*name))
+        {
+            return Err(wrong("it has neither `duration` nor `request_throughput`".to_owned()));
+        }
         for (name, value) in settings(path) {
             run.entry(name).or_insert(value);
         }

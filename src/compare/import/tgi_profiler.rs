@@ -114,11 +114,11 @@ fn answer(tested: &Tested<'_>) -> Value {
     let log: Vec<&str> = logs.lines().collect();
     if Verdict::from_name(kind).is_some() {
         // Written by this program: `cause: message`, either of them alone, or nothing.
-        let (cause, message) = message.split_once(": ").unwrap_or(if is_cause(message) {
-            (message, "")
-        } else {
-            ("", message)
-        });
+        let (cause, message) = match message.split_once(": ") {
+            Some((cause, message)) if is_cause(cause) => (cause, message),
+            None if is_cause(message) => (message, ""),
+            _ => ("", message),
+        };
         let cause = (!cause.is_empty()).then_some(cause);
         return json!({ "verdict": kind, "cause": cause, "evidence": { "message": message, "log": log, "time": time } });
     }
@@ -179,4 +179,27 @@ fn notes(config: &Node, results: &[Tested<'_>]) -> Result<Vec<String>, String> {
         notes.push("the tokens of the image in each prompt are not in the input lengths".to_owned());
     }
     Ok(notes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_cause_is_read_as_the_cause() {
+        for (said, cause, message) in [
+            ("Connection error: refused", Value::Null, "Connection error: refused"),
+            ("cuda: out of memory", json!("cuda"), "out of memory"),
+            ("no_counts", json!("no_counts"), ""),
+            ("no words: but a colon: two", Value::Null, "no words: but a colon: two"),
+            ("", Value::Null, ""),
+        ] {
+            let result = json!({
+                "input_length": 8, "output_length": 4, "success": false, "error_type": "error", "error_msg": said,
+            });
+            let answer = answer(&Tested::read(Node(&result), 0).unwrap());
+            assert_eq!(answer["cause"], cause, "{said}");
+            assert_eq!(answer["evidence"]["message"], message, "{said}");
+        }
+    }
 }

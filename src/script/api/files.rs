@@ -1,7 +1,9 @@
 //! Script API of files: permitted files, files of the run's folder, results of other tools, and workloads (the lengths
 //! of typical requests). The journal keeps each answer, and a resumed run replays it.
 
+use std::fs::Permissions;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rhai::plugin::*;
@@ -12,7 +14,7 @@ use serde_json::{Value, json};
 use crate::compare::export::TgiProfiler;
 use crate::compare::import;
 use crate::fault::{Fault, Kind, Result};
-use crate::run::{Folder, Operation, hide};
+use crate::run::{Operation, hide};
 use crate::script::suggest::{nearest, quoted};
 use crate::script::{BoundaryHandle, Caught, Host, begin_call, shipped, to_script};
 
@@ -78,13 +80,30 @@ fn depth(text: &str) -> usize {
     text.bytes().fold((0, 0), step).1
 }
 
-/// Writes a file that the user named, without secrets.
+/// Writes a text without secrets to a file outside of the run's folder, whose real path was checked.
 fn write_output(file: &Path, text: &str) -> Result<()> {
     let folder = file.parent().unwrap_or(Path::new("/"));
-    std::fs::create_dir_all(folder).map_err(|error| Fault::io(folder, &error))?;
-    let name = file.file_name().unwrap_or_default();
-    let replaced = Folder::open(folder)?.replace(Path::new(name), |written| written.write_all(hide(text).as_bytes()));
-    replaced.map_err(|fault| fault.hint("choose another place with `--output`"))
+    let elsewhere = |fault: Fault| fault.hint("choose another place with `--output`");
+    std::fs::create_dir_all(folder).map_err(|error| elsewhere(Fault::io(folder, &error)))?;
+    // A container with write access could have replaced a folder by a link in the meantime.
+    if !folder.canonicalize().is_ok_and(|now| now == folder) {
+        let what = format!("`{}` was replaced while it was written to", folder.display());
+        return Err(Fault::new(Kind::Io, what));
+    }
+    let replaced = || -> std::io::Result<()> {
+        // A new file has the usual mode, a replaced one keeps its own.
+        let usual = Permissions::from_mode(0o666);
+        let mut named = tempfile::Builder::new();
+        let mut new = named.prefix(".profiler-").permissions(usual).tempfile_in(folder)?;
+        new.write_all(hide(text).as_bytes())?;
+        if let Ok(old) = file.metadata() {
+            new.as_file().set_permissions(old.permissions())?;
+        }
+        new.as_file().sync_all()?;
+        new.persist(file).map_err(|failed| failed.error)?;
+        Ok(())
+    };
+    replaced().map_err(|error| elsewhere(Fault::io(file, &error)))
 }
 
 /// The path of a written file; `()` in a run without a folder.
@@ -309,12 +328,12 @@ pub mod files {
     }
 
     /// Writes a text to a file outside of the run's folder, atomically replacing an existing one; missing folders are
-    /// made. The file is one that the command line names as `output` of a shipped script, or lies in a folder that
-    /// `--allow mount=PATH` allows. Returns its path. A dry run writes nothing.
+    /// made, and links are followed. The file is one that the command line names as `output` of a shipped script, or
+    /// lies in a folder that `--allow mount=PATH` allows. Returns its real path. A dry run writes nothing.
     ///
     /// # Errors
     ///
-    /// `not_allowed` for any other file; `usage` for a path without a file's name; `io` if it cannot be written.
+    /// `not_allowed` for any other file; `usage` for a path that is no name of a file; `io` if it cannot be written.
     ///
     /// # Example
     ///
@@ -329,6 +348,25 @@ pub mod files {
         if !host.settings.dry_run {
             write_output(&file, text)?;
         }
+        Ok(file.display().to_string())
+    }
+
+    /// Checks that `files::save` may and can write this file, and returns its real path: before a long measurement, and
+    /// in a dry run.
+    ///
+    /// # Errors
+    ///
+    /// The errors of `files::save`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let p = params(#{ output: param((), "a file to write") });
+    /// if p.output != () { files::check_save(p.output); }
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn check_save(context: NativeCallContext, path: &str) -> Caught<String> {
+        let file = begin_call(&context).permits.check_output(path)?;
         Ok(file.display().to_string())
     }
 

@@ -186,6 +186,14 @@ fn a_file_of_another_search_is_refused_unless_it_is_named() {
             assert_eq!(points[7]["point"], json!({ "input": 32768, "output": 512 }));
         }
     }
+    // Their points are of one request at a time.
+    for other in [
+        ["--workload", "chat", "--resume-other", "true"],
+        ["--concurrency", "1..8", "--resume-other", "true"],
+        ["--input", "128", "--output", "64"],
+    ] {
+        let _ = run("adaptive", &other).code(2).stderr("one request at a time");
+    }
 }
 
 #[test]

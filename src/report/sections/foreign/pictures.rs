@@ -100,14 +100,24 @@ fn curves(input: &ComparisonInput) -> Option<Plot> {
     (!plot.panels.is_empty()).then(|| plot.with_alt(words, ""))
 }
 
+/// Says that not all cases are drawn; empty if they are.
+fn first_of(cases: usize) -> String {
+    if cases > MAX_BARS {
+        format!("The first {MAX_BARS} of {cases}. ")
+    } else {
+        String::new()
+    }
+}
+
 /// The parts of each case with a breakdown, stacked.
 fn components(input: &ComparisonInput) -> Option<Plot> {
-    let cases: Vec<_> = input
+    let mut cases: Vec<_> = input
         .cases
         .iter()
         .filter_map(|case| Some((case, case.breakdown.as_ref()?)))
-        .take(MAX_BARS)
         .collect();
+    let drawn = first_of(cases.len());
+    cases.truncate(MAX_BARS);
     let mut tops = vec![0.0; cases.len()];
     let layers = Component::ALL.into_iter().filter_map(|component| {
         let bars = cases.iter().enumerate().filter_map(|(at, (_, all))| {
@@ -130,7 +140,7 @@ fn components(input: &ComparisonInput) -> Option<Plot> {
     let words = cases
         .iter()
         .map(|(case, all)| format!("{}: {} in use.", case.name, with_unit(all.total as f64, Unit::Bytes)));
-    let words = words.collect::<Vec<_>>().join(" ");
+    let words = format!("{drawn}{}", words.collect::<Vec<_>>().join(" "));
     (!cases.is_empty()).then(|| {
         Plot::new("components", "Memory by component", [panel])
             .with_alt(words, "The table says where each figure comes from.")
@@ -139,12 +149,13 @@ fn components(input: &ComparisonInput) -> Option<Plot> {
 
 /// Bars of torch's memory, and of the graphs, of each experiment.
 fn graphs(input: &ComparisonInput) -> Option<Plot> {
-    let cases: Vec<&Case> = input
+    let mut cases: Vec<&Case> = input
         .cases
         .iter()
         .filter(|case| case.figure(GRAPHS[0].1).is_some())
-        .take(MAX_BARS)
         .collect();
+    let drawn = first_of(cases.len());
+    cases.truncate(MAX_BARS);
     let axis = || Axis::categories(cases.iter().map(|case| case.name.clone()));
     let bars = |name: &str| -> Vec<Bar> {
         let of_case = |(at, case): (usize, &&Case)| Some(Bar::new(at, case.figure(name)?.value));
@@ -176,7 +187,7 @@ fn graphs(input: &ComparisonInput) -> Option<Plot> {
             with_unit(case.figure("reserved_after")?.value, Unit::Bytes)
         ))
     });
-    let words = words.collect::<Vec<_>>().join(" ");
+    let words = format!("{drawn}{}", words.collect::<Vec<_>>().join(" "));
     let panels = std::iter::once(memory).chain(count);
     (!cases.is_empty())
         .then(|| Plot::new("graphs", "Memory and CUDA graphs of each experiment", panels).with_alt(words, ""))
