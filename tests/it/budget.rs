@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::{Outcome, Profiler, copy_run, needs_docker, needs_git};
@@ -29,25 +30,43 @@ fn refuses(door: &str, program: Profiler) -> Outcome {
     outcome
 }
 
-/// A JSON text of 100 MB whose values would take ten times as much.
-fn values(before: &str, after: &str) -> String {
-    format!("{before}[{}{{}}]{after}", "{},".repeat(100_000_000 / 3))
+/// A text, and how many times it stands there.
+type Part<'a> = (&'a [u8], usize);
+
+/// A file of texts, each so many times. It is written bit by bit: scripts of other tests are stopped if this process
+/// holds much.
+fn fill(path: &Path, parts: &[Part<'_>]) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut file = fs::File::create(path).unwrap();
+    for (text, times) in parts {
+        let many = text.repeat(10_000.min(*times));
+        for _ in 0..times / 10_000 {
+            file.write_all(&many).unwrap();
+        }
+        file.write_all(&text.repeat(times % 10_000)).unwrap();
+    }
 }
+
+/// A list of 100 MB whose values would take ten times as much.
+const VALUES: [Part<'_>; 3] = [(b"[", 1), (b"{},", 33_000_000), (b"{}]", 1)];
 
 #[test]
 fn files_of_other_tools() {
-    for (name, text) in [
-        ("values.json", values("{\"a\":", "}")),
-        ("lines.jsonl", "{\"a\":1}\n".repeat(8_000_000)),
-        ("deep.json", "[".repeat(5_000_000)),
-        ("columns.csv", format!("{}\n1\n", ",".repeat(50_000_000))),
-        ("quote.csv", format!("a,b\n\"{}", "x".repeat(100_000_000))),
-    ] {
+    let files: [(&str, &[Part<'_>]); 6] = [
+        ("values.json", &VALUES),
+        ("strings.json", &[(b"[", 1), (b"\"a\",", 20_000_000), (b"1]", 1)]),
+        ("lines.jsonl", &[(b"{\"a\":1}\n", 8_000_000)]),
+        ("deep.json", &[(b"[", 5_000_000)]),
+        ("columns.csv", &[(b",", 50_000_000), (b"\n1\n", 1)]),
+        ("quote.csv", &[(b"a,b\n\"", 1), (b"x", 100_000_000)]),
+    ];
+    for (name, parts) in files {
         for command in ["show", "compare"] {
             // Both read it in the same way; one is enough for the slow ones.
             if command == "show" || name == "deep.json" {
                 let args = [command, name, name];
-                let program = Profiler::new().file(name, &text);
+                let program = Profiler::new();
+                fill(&program.folder().join(name), parts);
                 let _ = refuses(name, program.args(&args[..2 + usize::from(command == "compare")])).code(2);
             }
         }
@@ -68,7 +87,8 @@ fn files_of_a_run() {
         let _ = shown.success().stdout(file);
     };
     let (path, program) = run("manifest.json");
-    fs::write(path, values("{\"schema\":1,\"set\":", "}")).unwrap();
+    let set: [&[Part<'_>]; 3] = [&[(b"{\"schema\":1,\"set\":", 1)], &VALUES, &[(b"}", 1)]];
+    fill(&path, &set.concat());
     shows(program, "manifest.json");
     let (path, program) = run("journal.jsonl");
     // It has no line end, and no bytes on the disk.
@@ -80,16 +100,21 @@ fn files_of_a_run() {
 fn files_of_a_model() {
     let config = r#"{"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":64,"num_hidden_layers":2,
         "num_attention_heads":4,"num_key_value_heads":4,"intermediate_size":128,"vocab_size":1000}"#;
-    let header = |text: String| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
-    let shape = format!(
-        r#"{{"t":{{"dtype":"F32","shape":[{}1],"data_offsets":[0,4]}}}}"#,
-        "1,".repeat(45_000_000)
-    );
-    let program = Profiler::new()
-        .file("model/config.json", config)
-        .file("model/model.safetensors", header(shape));
+    let dimensions = 45_000_000;
+    let (before, after) = (r#"{"t":{"dtype":"F32","shape":["#, r#"1],"data_offsets":[0,4]}}"#);
+    let length = (before.len() + 2 * dimensions + after.len()) as u64;
+    let program = Profiler::new().file("model/config.json", config);
+    let header: [Part<'_>; 4] = [
+        (&length.to_le_bytes(), 1),
+        (before.as_bytes(), 1),
+        (b"1,", dimensions),
+        (after.as_bytes(), 1),
+    ];
+    fill(&program.folder().join("model/model.safetensors"), &header);
     let _ = refuses("safetensors: dimensions", program.args(["estimate", "model"])).stderr("dimensions");
-    let program = Profiler::new().file("model/config.json", &values("{\"a\":", "}")[..24_000_000]);
+    let program = Profiler::new();
+    let config: [Part<'_>; 3] = [(b"{\"a\":[", 1), (b"{\"a\":1},", 1_500_000), (b"1]}", 1)];
+    fill(&program.folder().join("model/config.json"), &config);
     let _ = refuses("config", program.args(["estimate", "model"]));
 }
 
@@ -103,33 +128,43 @@ fn tokenizers() {
         .unwrap(),
     )
     .unwrap();
-    let run = |door: &str, part: &str, value: serde_json::Value| {
+    // The tokenizer with these bytes in place of one of its parts.
+    let run = |part: &str, value: &[Part<'_>]| {
         let mut changed = plain.clone();
-        changed[part] = value;
-        let program = Profiler::new().file("model/tokenizer.json", changed.to_string()).file(
+        changed[part] = "HERE".into();
+        let text = changed.to_string();
+        let (before, after) = text.split_once("\"HERE\"").unwrap();
+        let program = Profiler::new().file(
             "s.rhai",
             r#"prompt::tokens(2000, #{ tokenizer: "./model", form: "text" }).count"#,
         );
-        (door.to_owned(), program.args(["run", "s.rhai", "--max-time", "60s"]))
+        let around: [&[Part<'_>]; 3] = [&[(before.as_bytes(), 1)], value, &[(after.as_bytes(), 1)]];
+        fill(&program.folder().join("model/tokenizer.json"), &around.concat());
+        program.args(["run", "s.rhai", "--max-time", "60s"])
     };
     let replace = serde_json::json!({ "type": "Replace", "pattern": { "String": "e" }, "content": "e".repeat(100) });
-    let prepend = serde_json::json!({ "type": "Prepend", "prepend": "x".repeat(40_000_000) });
-    let specials = serde_json::json!({ "id": "[A]", "ids": vec![1; 4_000_000], "tokens": vec!["x"; 4_000_000] });
-    let template = serde_json::json!({
-        "type": "TemplateProcessing", "pair": [], "special_tokens": { "[A]": specials },
-        "single": [{ "SpecialToken": { "id": "[A]", "type_id": 0 } }, { "Sequence": { "id": "A", "type_id": 0 } }],
-    });
-    for (part, value) in [
+    let replaces = serde_json::json!({ "type": "Sequence", "normalizers": vec![replace; 8] }).to_string();
+    let _ = refuses("normalizer", run("normalizer", &[(replaces.as_bytes(), 1)]));
+    let prepend: [Part<'_>; 3] = [
+        (br#"{"type":"Prepend","prepend":""#, 1),
+        (b"x", 40_000_000),
+        (b"\"}", 1),
+    ];
+    let _ = refuses("prepend", run("normalizer", &prepend));
+    let template: [Part<'_>; 5] = [
         (
-            "normalizer",
-            serde_json::json!({ "type": "Sequence", "normalizers": vec![replace; 8] }),
+            br#"{"type":"TemplateProcessing","pair":[],"special_tokens":{"[A]":{"id":"[A]","ids":["#,
+            1,
         ),
-        ("normalizer", prepend),
-        ("post_processor", template),
-    ] {
-        let (door, program) = run(part, part, value);
-        let _ = refuses(&door, program);
-    }
+        (b"1,", 4_000_000),
+        (br#"1],"tokens":["#, 1),
+        (br#""x","#, 4_000_000),
+        (
+            br#""x"]}},"single":[{"SpecialToken":{"id":"[A]","type_id":0}},{"Sequence":{"id":"A","type_id":0}}]}"#,
+            1,
+        ),
+    ];
+    let _ = refuses("template", run("post_processor", &template));
     // Patterns that would take for ever are given up by the library, or done.
     for pattern in [
         "(a*)*b",
@@ -141,7 +176,8 @@ fn tokenizers() {
         let split = serde_json::json!({
             "type": "Split", "pattern": { "Regex": pattern }, "behavior": "Isolated", "invert": false,
         });
-        let (_, program) = run("pattern", "pre_tokenizer", split);
+        let split = split.to_string();
+        let program = run("pre_tokenizer", &[(split.as_bytes(), 1)]);
         let began = Instant::now();
         let outcome = program.measured().run();
         assert!(outcome.peak() < GIB && began.elapsed() < TIME, "{pattern}");
@@ -162,11 +198,14 @@ fn lists_of_jobs_and_locks() {
         ("YAML: aliases", nested),
         ("YAML: depth", "[".repeat(1_000_000)),
         ("YAML: items", format!("jobs: [{}]", "{},".repeat(300_000))),
-        ("YAML: size", format!("jobs: [{}]", "{},".repeat(13_000_000))),
     ] {
         let program = Profiler::new().file("jobs.yaml", text);
         let _ = refuses(door, program.args(["fleet", "jobs.yaml", "--dry-run"]));
     }
+    let program = Profiler::new();
+    let jobs: [Part<'_>; 3] = [(b"jobs: [", 1), (b"{},", 13_000_000), (b"]", 1)];
+    fill(&program.folder().join("jobs.yaml"), &jobs);
+    let _ = refuses("YAML: size", program.args(["fleet", "jobs.yaml", "--dry-run"]));
     for (door, text) in [
         ("lock: depth", format!("a={}", "[".repeat(2_000_000))),
         ("lock: keys", format!("{}a=1", "a.".repeat(1_900_000))),
