@@ -43,13 +43,13 @@ pub(crate) fn drop_unusable(engine: &Engine, live: &mut Live, requested: Limits)
     }
     if !running.server.ours() {
         let mut why = exit.and_then(|exit| exit.stopped_by());
+        let mut remedy = "start it again, and resume the run";
         if why.is_none() && engine.wait(running.server.service.was_paused(RECOVERY))? {
             why = Some("the engine's container is paused".to_owned());
+            remedy = "let it go on, and resume the run";
         }
-        return Err(Fault::missing(
-            why.unwrap_or_else(|| "the attached engine no longer answers".to_owned()),
-            "see that it serves as before, and resume the run",
-        ));
+        let why = why.unwrap_or_else(|| "the attached engine no longer answers".to_owned());
+        return Err(Fault::missing(why, remedy));
     }
     stop_running(engine, live)
 }
