@@ -60,7 +60,7 @@ fn device(value: &Value) -> Option<Breakdown> {
     .ok()
 }
 
-/// What to know of a configuration that was not measured, or not by a start of its own.
+/// The note on a configuration that was not measured, or not by a start of its own.
 pub(super) fn note(name: &str, seen: &Value) -> Option<String> {
     let message = seen["message"].as_str().unwrap_or("without a message");
     match (seen["load"].is_object(), seen["starts"].as_u64()) {

@@ -109,7 +109,7 @@ impl ComparisonInput {
 /// One value over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
-    /// What it is, for people.
+    /// The name that people read.
     pub name: String,
     /// The unit of the values.
     pub unit: Unit,

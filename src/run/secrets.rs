@@ -61,7 +61,7 @@ impl Secrets {
         // A text may be decoded further than the secret was encoded, so what looks like an escape in the secret may be
         // gone.
         let levels = |secret: &String| [decoded::levels(secret), decoded::levels(&secret.replace(' ', "+"))].concat();
-        // What is left of a secret that is all escapes may be any short word.
+        // A secret that is all escapes leaves a short word, which may stand anywhere.
         let is_hidden = |form: &Vec<u8>| can_be_hidden(&String::from_utf8_lossy(form));
         let forms: BTreeSet<Vec<u8>> = self.values.iter().flat_map(levels).filter(is_hidden).collect();
         // If two secrets begin with the same characters, the longer one matches.

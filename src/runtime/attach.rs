@@ -168,7 +168,7 @@ pub(super) async fn attach_container(
 ///
 /// # Errors
 ///
-/// Those of attaching to it; `usage` if something serves there already.
+/// As for attaching to it; `usage` if something serves there already.
 pub(super) async fn find_place<'a>(container: &'a str, port: u16, permits: &Permits) -> Result<docker::Place<'a>> {
     let (docker, inspected, url) = find_container(container, Some(port), permits).await?;
     if serves(url.trim_start_matches("http://")).await {

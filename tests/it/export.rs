@@ -141,13 +141,11 @@ fn vllms_plot_gets_the_folder_of_a_sweep() {
     let page = fs::read_to_string(run.folder().join("run/report.html")).unwrap();
     assert!(page.contains("cost of a million output tokens"), "a price is a curve");
     let sweep = run.folder().join("sweep");
-    let _ = Profiler::new()
-        .arg("show")
-        .arg(run.folder().join("run"))
-        .arg("--vllm-sweep")
-        .arg(&sweep)
-        .run()
-        .success();
+    let export = || {
+        let show = Profiler::new().arg("show").arg(run.folder().join("run"));
+        show.arg("--vllm-sweep").arg(&sweep).run()
+    };
+    let _ = export().success();
     for concurrency in [1, 4] {
         let setting =
             format!("SERVE--engine=sim-BENCH--max_concurrency={concurrency}-random_input_len=64-random_output_len=8");
@@ -163,14 +161,7 @@ fn vllms_plot_gets_the_folder_of_a_sweep() {
     }
     let csv = fs::read_to_string(sweep.join("summary.csv")).unwrap();
     assert_eq!(csv.lines().count(), 5, "{csv}");
-    let _ = Profiler::new()
-        .arg("show")
-        .arg(run.folder().join("run"))
-        .arg("--vllm-sweep")
-        .arg(&sweep)
-        .run()
-        .code(2)
-        .stderr("name an empty folder");
+    let _ = export().code(2).stderr("name an empty folder");
     let read = Profiler::new()
         .arg("show")
         .arg(&sweep)

@@ -110,7 +110,7 @@ fn differing<'a>(launches: impl Iterator<Item = &'a Value> + Clone) -> BTreeMap<
     with_values.filter(|(_, values)| values.len() > 1).collect()
 }
 
-/// What distinguishes a load.
+/// The settings that distinguish a load.
 fn varied(args: &Value, launches: &BTreeMap<&str, Vec<&Value>>) -> Vec<Setting> {
     let scalar = |serves: bool, name: &str, value: &Value| {
         (value.is_number() || value.is_string()).then(|| Setting {

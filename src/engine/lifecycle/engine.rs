@@ -217,7 +217,7 @@ impl Engine {
     fn version(&self) -> Option<String> {
         match self.runtime {
             RuntimeKind::Docker => version::of_image(self.options.image.as_deref()?),
-            // That of another machine, as it were.
+            // Its files are inside the container.
             RuntimeKind::Process if self.options.container.is_some() => None,
             RuntimeKind::Process => {
                 let program = self.options.program.as_deref().unwrap_or(self.name());

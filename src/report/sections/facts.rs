@@ -309,7 +309,7 @@ fn measured_counts(found: &RecordedRun) -> String {
     }
 }
 
-/// What is known of the isolation of points.
+/// The isolation of points, as it was measured.
 fn isolation(seen: &[Settled]) -> Option<String> {
     if seen.is_empty() {
         return None;

@@ -228,7 +228,7 @@ fn decide(vendor: &str, daemon: &DockerInfo, host: &Host) -> Result<GpuAccess> {
     })
 }
 
-/// What a container's request needs for its GPUs.
+/// The part of a container's request that gives it GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Gpus {
     /// Device requests: the driver (`None` for Docker's choice) and names.
@@ -548,7 +548,7 @@ mod tests {
                 Err(word) => assert!(found.unwrap_err().hint.unwrap().contains(word), "{context}"),
             }
         }
-        // What the daemon has found itself counts, not what lies on disk.
+        // Devices that the daemon found count, not files on disk.
         let told = DockerInfo {
             cdi_devices: Some(Vec::new()),
             ..daemon("28.3.1", &runc, "runc", ON)

@@ -316,7 +316,7 @@ fn cannot_pull(reference: &str, cause: Fault) -> Fault {
     )
 }
 
-/// What to do about a registry's refusal. `why` is in lower case.
+/// The remedy of a registry's refusal. `why` is in lower case.
 fn registry_remedy(reference: &str, why: &str) -> Option<String> {
     let says = |signs: &[&str]| signs.iter().any(|sign| why.contains(sign));
     let host = registry::host(reference);

@@ -1,4 +1,4 @@
-//! What a registry tells of an image before it is pulled: the sizes of its layers. Asked without a login; where the
+//! The sizes of an image's layers, as its registry tells them before a pull. Asked without a login; where the
 //! registry gives no answer, the daemon's own progress has to do.
 
 use std::time::Duration;

@@ -423,7 +423,7 @@ fn a_file_is_written_only_in_an_allowed_folder_however_it_is_named() {
     for wrong in ["new/../../other/x", "dangling", "../other/theirs/x", "link", "x/"] {
         assert_eq!(check(&permits, wrong).unwrap_err().kind, Kind::Usage, "{wrong}");
     }
-    // What the remedy names can be given.
+    // The remedy names something that can be allowed.
     let fault = check(&none(), "new/x").unwrap_err();
     let word = format!("mount={}", allowed.display());
     assert!(fault.hint.unwrap().contains(&format!("--allow {word}")));
