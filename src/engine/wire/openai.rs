@@ -64,11 +64,12 @@ impl<'de> Visitor<'de> for Choices<'de> {
 struct Choice<'a> {
     #[serde(borrow, default)]
     text: Text<'a>,
+    /// Boxed, because a choice is moved several times while it is read.
     #[serde(borrow, default)]
-    delta: Option<Delta<'a>>,
+    delta: Option<Box<Delta<'a>>>,
     /// The whole answer, from servers that do not cut it into deltas, or repeat it at the end.
     #[serde(borrow, default)]
-    message: Option<Delta<'a>>,
+    message: Option<Box<Delta<'a>>>,
     #[serde(borrow, default)]
     token_ids: Field<'a>,
     #[serde(borrow, default)]
@@ -146,22 +147,24 @@ impl OpenAi {
         for choice in event.choices.first.into_iter().chain(event.choices.others) {
             // A message at the end repeats the deltas.
             let whole = choice.message.filter(|_| choice.delta.is_none() && self.events == 0);
-            let delta = choice.delta.or(whole).unwrap_or_default();
-            let thoughts = [delta.reasoning, delta.reasoning_content, delta.thinking];
-            // Servers that renamed the field send it under both names.
-            let thought = thoughts
-                .into_iter()
-                .find(|thought| !thought.is_empty())
-                .unwrap_or_default();
-            piece.content |= delta.tool_calls.parts > 0;
-            let call = [delta.tool_calls, delta.function_call].map(Text::unseen);
-            for part in [thought.unseen(), choice.text, delta.content, delta.refusal]
-                .into_iter()
-                .chain(call)
-            {
+            let mut add = |part: &Text<'_>| {
                 piece.visible |= !part.shown.is_empty();
                 piece.bytes += part.bytes();
                 part.add_to(text.as_deref_mut());
+            };
+            add(&choice.text);
+            if let Some(delta) = choice.delta.or(whole) {
+                // Servers that renamed the field send it under both names.
+                let thoughts = [delta.reasoning, delta.reasoning_content, delta.thinking];
+                if let Some(thought) = thoughts.into_iter().find(|thought| !thought.is_empty()) {
+                    add(&thought.unseen());
+                }
+                add(&delta.content);
+                add(&delta.refusal);
+                let calls = delta.tool_calls.parts > 0;
+                add(&delta.tool_calls.unseen());
+                add(&delta.function_call.unseen());
+                piece.content |= calls;
             }
             ids = choice.token_ids.items.or(ids);
             usage = usage.or(choice.usage);
