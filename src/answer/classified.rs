@@ -158,8 +158,16 @@ fn memory(
     context: &AnswerContext,
 ) -> Option<Note> {
     let bytes = (context.headroom)(safe)?;
+    // An allocator with a cap of its own ran out of that, not of the GPU.
+    let is_capped = || {
+        boundary
+            .records()
+            .flat_map(|(_, record)| Evidence::from_record(record).allocations)
+            .any(|allocation| allocation.allowed.is_some())
+    };
     let is_allocated = kv_cache_tokens(boundary, limit, safe, search).is_some()
-        || limit.is_some_and(|limit| limit.bound == Bound::KvCache);
+        || limit.is_some_and(|limit| limit.bound == Bound::KvCache)
+        || is_capped();
     let at = safe.clone();
     Some(if context.run.on_host {
         Note::HostMemory { bytes, at }

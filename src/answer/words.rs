@@ -571,6 +571,20 @@ mod tests {
         );
     }
 
+    /// PyTorch's `set_per_process_memory_fraction`: the free memory of the card is no room for a longer request.
+    #[test]
+    fn memory_beyond_an_allocators_cap_is_outside_its_share() {
+        let oom = |allocation: Value| json!({ "verdict": "oom", "cause": "cuda", "evidence": { "allocations": [allocation] } });
+        let room = |allocation: Value| {
+            let map = lengths(&[(4096, 128, json!("ok")), (8192, 128, oom(allocation))]);
+            answer(&map, None, None).room.concat()
+        };
+        let capped = room(json!({ "gpu": 0, "tried": 1 << 30, "allowed": 12_u64 << 30 }));
+        assert!(capped.contains("outside the engine's share"), "{capped}");
+        let uncapped = room(json!({ "gpu": 0, "tried": 1 << 30 }));
+        assert!(uncapped.contains("unused at input=4096"), "{uncapped}");
+    }
+
     #[test]
     fn a_range_that_fits_as_a_whole_is_no_limit() {
         let ok = json!({ "verdict": "ok", "report": { "tokens": 458_224 } });
