@@ -334,6 +334,37 @@ fn out_of_memory_of_transformers_is_monotone_in_both_lengths() {
     }
 }
 
+/// In Docker too, where the server survives: what failed first was asked before what fitted.
+#[test]
+fn transformers_in_docker_runs_out_of_memory_and_goes_on() {
+    let asked = verdicts("docker-transformers", "input");
+    let expected = [
+        (131_008, "oom"),
+        (40_000, "ok"),
+        (75_794, "oom"),
+        (52_964, "ok"),
+        (64_000, "ok"),
+    ];
+    assert_eq!(asked.len(), expected.len(), "{asked:?}");
+    for (input, verdict) in expected {
+        assert_eq!(asked[&input], verdict, "{input}");
+    }
+    shown("docker-transformers").stdout("1 engine start");
+}
+
+/// `transformers serve` answers one request at a time: four at once wait for each other.
+#[test]
+fn transformers_in_docker_serves_one_request_at_a_time() {
+    let levels = &result("docker-transformers-throughput")["workloads"][0]["levels"];
+    let figure = |level: usize, name: &str| levels[level][name].as_f64().unwrap();
+    let rate = figure(1, "output_throughput") / figure(0, "output_throughput");
+    let latency = figure(1, "mean_e2el_ms") / figure(0, "mean_e2el_ms");
+    assert!(
+        (0.95..1.05).contains(&rate) && (3.5..4.5).contains(&latency),
+        "{rate} {latency}"
+    );
+}
+
 #[test]
 fn sglang_answers_all_that_its_cache_holds_but_two_tokens() {
     shown("sglang-longest")
