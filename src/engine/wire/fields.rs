@@ -7,6 +7,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use crate::fmt::excerpt;
+
 /// The methods of a visitor for values that it has no use for: null, and these.
 macro_rules! nothing_of {
     ($($method:ident $type:ty),*) => {
@@ -281,6 +283,19 @@ impl<'de> Visitor<'de> for TokenCount {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(self)
+    }
+}
+
+/// The error detail of an event, in this member or in all of it. Only of an event of ordinary length are values made.
+pub(super) fn error_of(event: &str, member: Option<&str>) -> String {
+    const LONGEST: usize = 256 << 10;
+    if event.len() > LONGEST {
+        return excerpt(event);
+    }
+    match (serde_json::from_str::<Value>(event), member) {
+        (Ok(event), Some(member)) => error_text(&event[member]),
+        (Ok(event), None) => error_text(&event),
+        (Err(_), _) => event.to_owned(),
     }
 }
 

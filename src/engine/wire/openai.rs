@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, SeqAccess, Visitor};
-use serde_json::Value;
+use serde::de::{Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 
-use super::fields::{Field, Text, Usage, error_text};
+use super::fields::{Field, Text, Usage, error_of};
 use crate::fault::Result;
 use crate::load::{Counts, StreamEvent};
 
@@ -21,11 +20,14 @@ struct OpenAiEvent<'a> {
     /// Groq's place for the usage.
     #[serde(default)]
     x_groq: Usage,
-    error: Option<Value>,
+    error: Option<IgnoredAny>,
     #[serde(borrow, default)]
     object: Field<'a>,
-    message: Option<Value>,
+    message: Option<IgnoredAny>,
 }
+
+/// Most choices of an event: OpenAI's own limit of `n`. Each takes a kilobyte, and may be sent in three bytes.
+const MAX_CHOICES: usize = 128;
 
 /// The items of `choices`, usually one. The first needs no allocation.
 #[derive(Default)]
@@ -54,6 +56,9 @@ impl<'de> Visitor<'de> for Choices<'de> {
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut choices: A) -> Result<Self, A::Error> {
         self.first = choices.next_element()?;
         while let Some(choice) = choices.next_element()? {
+            if self.others.len() + 1 >= MAX_CHOICES {
+                return Err(A::Error::custom(format!("more than {MAX_CHOICES} choices")));
+            }
             self.others.push(choice);
         }
         Ok(self)
@@ -115,30 +120,37 @@ impl OpenAi {
             });
         }
         if name == "error" {
-            return Err(serde_json::from_str(data).map_or_else(|_| data.to_owned(), |error| error_text(&error)));
+            return Err(error_of(data, None));
         }
         // A keep-alive.
         if trimmed.is_empty() || name == "ping" {
             return Ok(StreamEvent::default());
         }
         match serde_json::from_str::<OpenAiEvent<'_>>(data) {
-            Ok(event) => self.read(event, text),
+            Ok(event) => self.read(event, data, text),
             // transformers writes its errors without JSON escapes.
-            Err(_) => Err(match data.trim_start().strip_prefix("{\"error\":") {
+            Err(error) => Err(match data.trim_start().strip_prefix("{\"error\":") {
                 Some(rest) => rest
                     .trim_matches(|c: char| c.is_whitespace() || "\"}".contains(c))
                     .to_owned(),
+                None if error.is_data() => format!("event is of another form: {error}"),
                 None => format!("event is not JSON: {}", data.chars().take(200).collect::<String>()),
             }),
         }
     }
 
-    fn read(&mut self, event: OpenAiEvent<'_>, mut text: Option<&mut String>) -> Result<StreamEvent, String> {
-        if let Some(error) = event.error {
-            return Err(error_text(&error));
+    fn read(
+        &mut self,
+        event: OpenAiEvent<'_>,
+        data: &str,
+        mut text: Option<&mut String>,
+    ) -> Result<StreamEvent, String> {
+        if event.error.is_some() {
+            return Err(error_of(data, Some("error")));
         }
         if event.object.text == "error" {
-            return Err(event.message.as_ref().map_or_else(|| "error".to_owned(), error_text));
+            let message = event.message.map(|_| error_of(data, Some("message")));
+            return Err(message.unwrap_or_else(|| "error".to_owned()));
         }
         let mut piece = StreamEvent::default();
         let mut usage = event.usage.or(event.x_groq);
@@ -348,6 +360,23 @@ mod tests {
             );
             assert_eq!(event.bytes, text.len() as u64, "{data}");
         }
+    }
+
+    /// Values are made of no event of unusual length, and of few choices.
+    #[test]
+    fn an_event_takes_little_more_than_its_text() {
+        let said = |data: &str| OpenAi::default().event("", data, None).unwrap_err();
+        assert!(said(&format!(r#"{{"choices":[{}{{}}]}}"#, "{},".repeat(128))).contains("128 choices"));
+        assert!(
+            OpenAi::default()
+                .event("", &format!(r#"{{"choices":[{}{{}}]}}"#, "{},".repeat(127)), None)
+                .is_ok()
+        );
+        let echoed = format!(
+            r#"{{"error":{{"message":"out of memory","input":[{}1]}}}}"#,
+            "1,".repeat(200_000)
+        );
+        assert!(said(&echoed).starts_with(r#"{"error":{"message":"out of memory""#));
     }
 
     /// The last events of an answer of two tokens, ` a` and ` b`, by the place of its usage.

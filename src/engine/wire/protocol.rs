@@ -1,10 +1,13 @@
 //! The wire protocols: inserting a prompt into a request body, and decoding the events of a response.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::fields::{Field, Text, error_text};
+use super::fields::{Field, Text, error_of};
 use super::openai::OpenAi;
 use crate::engine::adapter::{Protocol, RequestForm};
 use crate::fault::{Fault, Result};
@@ -45,14 +48,18 @@ impl Decode for Decoder {
 /// Builds the request body with its prompt. Adds `model` if the adapter's body has none: servers of a single model
 /// ignore it.
 pub(crate) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) -> Result<Bytes> {
-    let Value::Object(mut body) = form.body.clone() else {
+    let Value::Object(given) = &form.body else {
         return Err(Fault::usage(
             "`request(point)` of the adapter must give `body` as an object map",
         ));
     };
+    let mut body: BTreeMap<&str, Member<'_>> = BTreeMap::new();
+    body.extend(model.map(|model| ("model", Member::Text(model))));
+    body.extend(given.iter().map(|(key, value)| (key.as_str(), Member::Given(value))));
     let prompt = match (form.protocol, prompt) {
-        (Protocol::OpenaiCompletions | Protocol::Llamacpp, Content::Tokens(ids)) => json!(ids),
-        (_, Content::Text(text)) => json!(text),
+        (Protocol::OpenaiCompletions | Protocol::Llamacpp, Content::Tokens(ids)) => Member::Ids(ids),
+        (Protocol::OpenaiChat, Content::Text(content)) => Member::Messages([Message { role: "user", content }]),
+        (_, Content::Text(text)) => Member::Text(text),
         (protocol, Content::Tokens(_)) => {
             let protocol = json!(protocol);
             let wrong = format!(
@@ -63,15 +70,31 @@ pub(crate) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) ->
                 .hint("let `request(point)` of the adapter say `prompt: \"text\"`, and name a tokenizer"));
         }
     };
-    match form.protocol {
-        Protocol::OpenaiCompletions | Protocol::Llamacpp | Protocol::Ollama => body.insert("prompt".into(), prompt),
-        Protocol::OpenaiChat => body.insert("messages".into(), json!([{ "role": "user", "content": prompt }])),
-        Protocol::Tgi => body.insert("inputs".into(), prompt),
+    let place = match form.protocol {
+        Protocol::OpenaiCompletions | Protocol::Llamacpp | Protocol::Ollama => "prompt",
+        Protocol::OpenaiChat => "messages",
+        Protocol::Tgi => "inputs",
     };
-    if let Some(model) = model {
-        body.entry("model").or_insert_with(|| json!(model));
-    }
-    serde_json::to_vec(&body).map(Bytes::from).map_err(Fault::internal)
+    body.insert(place, prompt);
+    let mut body = serde_json::to_vec(&body).map_err(Fault::internal)?;
+    body.shrink_to_fit();
+    Ok(body.into())
+}
+
+/// A member of a request's body. The prompt is written from where it is: as values, ids would take 32 bytes each.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Member<'a> {
+    Given(&'a Value),
+    Ids(&'a [u32]),
+    Text(&'a str),
+    Messages([Message<'a>; 1]),
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'static str,
+    content: &'a str,
 }
 
 /// An event as JSON.
@@ -85,7 +108,7 @@ struct TgiEvent<'a> {
     #[serde(borrow, default)]
     token: Option<Token<'a>>,
     details: Option<Details>,
-    error: Option<Value>,
+    error: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -103,8 +126,8 @@ struct Details {
 
 fn tgi(data: &str, text: Option<&mut String>) -> Result<StreamEvent, String> {
     let event: TgiEvent<'_> = parsed("a TGI event", data)?;
-    if let Some(error) = event.error {
-        return Err(error_text(&error));
+    if event.error.is_some() {
+        return Err(error_of(data, Some("error")));
     }
     if let Some(token) = &event.token {
         token.text.add_to(text);
@@ -141,13 +164,13 @@ struct LlamaCppEvent<'a> {
     truncated: bool,
     tokens_predicted: Option<u64>,
     tokens_evaluated: Option<u64>,
-    error: Option<Value>,
+    error: Option<IgnoredAny>,
 }
 
 fn llamacpp(data: &str, text: Option<&mut String>) -> Result<StreamEvent, String> {
     let event: LlamaCppEvent<'_> = parsed("a llama.cpp event", data)?;
-    if let Some(error) = event.error {
-        return Err(error_text(&error));
+    if event.error.is_some() {
+        return Err(error_of(data, Some("error")));
     }
     let ids = event.tokens.items.filter(|ids| *ids > 0);
     let content = !event.stop && (!event.content.is_empty() || ids.is_some());
@@ -188,13 +211,13 @@ struct OllamaLine<'a> {
     done_reason: Option<String>,
     prompt_eval_count: Option<u64>,
     eval_count: Option<u64>,
-    error: Option<Value>,
+    error: Option<IgnoredAny>,
 }
 
 fn ollama(data: &str, mut text: Option<&mut String>) -> Result<StreamEvent, String> {
     let line: OllamaLine<'_> = parsed("an Ollama response", data)?;
-    if let Some(error) = line.error {
-        return Err(error_text(&error));
+    if line.error.is_some() {
+        return Err(error_of(data, Some("error")));
     }
     line.thinking.add_to(text.as_deref_mut());
     line.response.add_to(text);
