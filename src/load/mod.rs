@@ -15,8 +15,8 @@ mod record;
 pub mod stats;
 
 pub use client::{
-    BuildRequest, ClientHealth, Clock, ConcurrencyChange, Control, LoadConfig, LoadRun, QueuedRequest, Rejection,
-    RequestSource, Slots, check_in_flight, read_recorded, read_response, run_load,
+    BuildRequest, ClientHealth, Clock, ConcurrencyChange, Control, LOAD_TOKEN, LoadConfig, LoadRun, PROBE_TOKEN,
+    QueuedRequest, Rejection, RequestSource, Slots, check_in_flight, read_recorded, read_response, run_load,
 };
 pub use framing::{Counts, Decode, Framing, StreamEvent};
 pub use record::{Failure, FailureForm, RequestOutcome, RequestRecord};

@@ -35,7 +35,7 @@ use crate::engine::verdict::reason::Symptoms;
 use crate::engine::wire::prompting::key;
 use crate::fault::{Fault, Kind, Result};
 use crate::load::plan::EndReason;
-use crate::load::{EngineDeath, LoadAnswer, RequestOutcome, RequestRecord};
+use crate::load::{EngineDeath, LOAD_TOKEN, LoadAnswer, RequestOutcome, RequestRecord, check_in_flight};
 use crate::prompt::PromptForm;
 use crate::run::{EnginePhase, OperationKind};
 use crate::run::{Limits, Operation};
@@ -123,6 +123,10 @@ fn prepare_engine(engine: &Engine, live: &mut Live, inputs: &LoadInputs) -> Resu
     load_tokenizer_early(engine, live, &form, rough)?;
     let prompts = live.prompting.as_ref().map(|prompting| &*prompting.prompts);
     let requested = inputs.limits(prompts, form.protocol)?;
+    if let Some(length) = inputs.options.input {
+        let (shortest, longest) = length.bounds();
+        check_in_flight(requested.concurrency, shortest.midpoint(longest), LOAD_TOKEN)?;
+    }
     if let Ensured::Failed(failure) = ensure(engine, live, requested)? {
         let message = failure.evidence.message.unwrap_or_default();
         return Err(

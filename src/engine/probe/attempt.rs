@@ -23,7 +23,7 @@ use crate::engine::verdict::observation::{Judgement, Observation};
 use crate::engine::wire::batch::STALL;
 use crate::engine::wire::refusal::{Credentials, needs_key, refusal, remedy};
 use crate::fault::{Fault, Result};
-use crate::load::{FailureForm, RequestRecord, check_in_flight};
+use crate::load::{FailureForm, PROBE_TOKEN, RequestRecord, check_in_flight};
 use crate::run::{Allocation, Event, Limits};
 use crate::runtime::{Exit, RuntimeKind};
 
@@ -113,7 +113,7 @@ pub(crate) fn attempt(
     let (Some(running), Some(prompting)) = (&live.running, &live.prompting) else {
         return Err(Fault::internal("a probe of an engine that does not run"));
     };
-    check_in_flight(requested.concurrency, requested.input)?;
+    check_in_flight(requested.concurrency, requested.input, PROBE_TOKEN)?;
     let prompts = prompting.make(form, requested.input, requested.concurrency)?;
     let batch = batch(running, form, &prompts, requested, timeout)?;
     let cursor = running.server.service.logs().cursor();

@@ -29,7 +29,7 @@ use crate::engine::verdict::observation::Judgement;
 use crate::engine::verdict::residency::longer_output;
 use crate::engine::wire::refusal::{Credentials, refusal, wait_longer};
 use crate::fault::{Fault, Kind, Result};
-use crate::load::{RequestRecord, Summary, check_in_flight};
+use crate::load::{PROBE_TOKEN, RequestRecord, Summary, check_in_flight};
 use crate::run::EnginePhase;
 use crate::run::{Evidence, Limits, ProbeAnswer};
 use crate::runtime::RuntimeKind;
@@ -65,7 +65,7 @@ pub(crate) fn probe(engine: &Engine, point: &Point, requested: Limits, options: 
     let mut live = engine.lock();
     let tried = live.tried;
     load_tokenizer_early(engine, &mut live, &request(engine, point, None)?, requested)?;
-    if let Err(fault) = check_in_flight(requested.concurrency, requested.input) {
+    if let Err(fault) = check_in_flight(requested.concurrency, requested.input, PROBE_TOKEN) {
         return too_much(engine, point, fault);
     }
     let mut answer = match ensure(engine, &mut live, requested)? {

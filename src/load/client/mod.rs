@@ -10,7 +10,7 @@ mod exchange;
 mod http1;
 mod threads;
 
-pub use event_loop::check_in_flight;
+pub use event_loop::{LOAD_TOKEN, PROBE_TOKEN, check_in_flight};
 pub use exchange::{read_recorded, read_response};
 
 use std::fs::File;
