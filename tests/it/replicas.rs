@@ -138,6 +138,18 @@ fn one_request_is_bounded_by_the_smallest() {
     }
 }
 
+/// A larger engine serves all: what the smallest reports refuses the point only where reports count.
+#[test]
+fn a_report_refuses_nothing_where_reports_do_not_count() {
+    let served = Routed::start(&["0.7", "0.69"], &[0]);
+    for (use_report, verdict) in [("true", "refused"), ("false", "ok")] {
+        let set = format!("search.use_report={use_report}");
+        let point = ["--input", "7000", "--output", "64", "--concurrency", "1"];
+        let run = served.run(&[&["adaptive", "--set", &set], &point[..]].concat()).run();
+        assert_eq!(run.json()["result"]["points"][0]["verdict"], verdict, "{}", run.stderr);
+    }
+}
+
 #[test]
 fn engines_that_run_unequal_numbers_are_told_apart() {
     let served = Routed::start(&["0.7", "0.7"], &[0, 0, 0, 1]);
