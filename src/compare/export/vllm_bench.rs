@@ -1,10 +1,13 @@
 //! The result file of `vllm bench serve`.
 
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::compare::{LoadMetric, Unit};
 use crate::load::stats::{EvaluatedRequest, LoadStats, Settings};
 use crate::load::{LoadAnswer, RequestRecord};
+use crate::run::hide;
 
 /// A load's result in the layout of `vllm bench serve --save-result --save-detailed`, version 0.33.0
 /// (`vllm/benchmarks/serve.py`), with `--percentile-metrics ttft,tpot,itl,e2el --metric-percentiles
@@ -54,18 +57,37 @@ pub enum Traffic {
 }
 
 impl VllmBench {
-    /// The document of a load. Its lists have one entry per request, in seconds.
-    pub fn document(&self, records: &[RequestRecord], settings: &Settings, figures: &LoadStats) -> Value {
+    /// The document of a load. Its lists have one entry per request, in seconds. It is made while it is written, as the
+    /// values of a large load would take a gigabyte; secrets in its texts are hidden.
+    pub fn document<'a>(
+        &'a self,
+        records: &'a [RequestRecord],
+        settings: &Settings,
+        figures: &'a LoadStats,
+    ) -> impl Serialize + 'a {
         let mut measured = EvaluatedRequest::all(records, settings);
         measured.retain(|request| !request.record.warmup);
-        let completed = || measured.iter().filter(|request| request.completed());
+        Document {
+            bench: self,
+            measured,
+            figures,
+        }
+    }
+}
+
+struct Document<'a> {
+    bench: &'a VllmBench,
+    measured: Vec<EvaluatedRequest<'a>>,
+    figures: &'a LoadStats,
+}
+
+impl Serialize for Document<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (bench, figures) = (self.bench, self.figures);
+        let completed = || self.measured.iter().filter(|request| request.completed());
         let input: u64 = completed().map(|request| request.input).sum();
         let output: u64 = completed().filter_map(|request| request.output).sum();
-        let list = |of: &dyn Fn(&EvaluatedRequest<'_>, &RequestRecord) -> Value| {
-            Value::Array(measured.iter().map(|request| of(request, request.record)).collect())
-        };
-        let seconds = |milliseconds: Option<f64>| json!(milliseconds.map(|milliseconds| milliseconds / 1e3));
-        let (rate, burstiness) = match self.arrivals {
+        let (rate, burstiness) = match bench.arrivals {
             Traffic::Closed => (json!("inf"), Value::Null),
             // Python's infinity is not JSON: a string, as for the rate.
             Traffic::Rate(rate, burstiness) => (
@@ -74,45 +96,61 @@ impl VllmBench {
             ),
             Traffic::Other => (Value::Null, Value::Null),
         };
-        let mut document = json!({
-            "date": self.date,
-            "endpoint_type": self.backend,
-            "backend": self.backend,
-            "label": null,
-            "model_id": self.model,
-            "tokenizer_id": self.tokenizer,
-            "num_prompts": figures.issued,
-            "request_rate": rate,
-            "burstiness": burstiness,
-            "max_concurrency": self.max_concurrency,
-            "duration": figures.duration,
-            "completed": figures.completed,
-            "failed": figures.failed + figures.cut_off,
-            "total_input_tokens": input,
-            "total_output_tokens": output,
-            "request_throughput": figures.rates.request_throughput,
-            "request_goodput": figures.goodput.as_ref().and_then(|goodput| goodput.counts.request_throughput),
-            "output_throughput": figures.rates.output_throughput,
-            "total_token_throughput": figures.rates.total_token_throughput,
-            "input_lens": list(&|request, _| json!(request.input)),
-            "output_lens": list(&|request, _| json!(request.output.filter(|_| request.completed()))),
-            "ttfts": list(&|_, record| seconds(record.ttft_ms(record.sent))),
-            "itls": list(&|_, record| record.itl_ms.iter().map(|gap| f64::from(*gap) / 1e3).collect()),
-            "latencies": list(&|request, record| seconds(record.e2el_ms(record.sent).filter(|_| request.completed()))),
-            "start_times": list(&|_, record| json!(record.sent.as_secs_f64())),
-            "queue_times": list(&|_, record| json!(record.sent.saturating_sub(record.scheduled).as_secs_f64())),
-            "generated_texts": list(&|_, record| json!(record.text)),
-            "errors": list(&|request, _| json!(request.error())),
-            "max_output_tokens_per_s": figures.max_output_tokens_per_s,
-            "max_concurrent_requests": figures.max_concurrent_requests,
-            "rtfx": null,
-        });
-        if self.simulated {
-            document["simulated"] = true.into();
+        let text = |text: &Option<String>| text.as_deref().map(|text| hide(text).into_owned());
+        let seconds = |milliseconds: Option<f64>| milliseconds.map(|milliseconds| milliseconds / 1e3);
+        let goodput = figures.goodput.as_ref();
+        let mut all = serializer.serialize_map(None)?;
+        all.serialize_entry("date", &bench.date)?;
+        all.serialize_entry("endpoint_type", &bench.backend)?;
+        all.serialize_entry("backend", &bench.backend)?;
+        all.serialize_entry("label", &())?;
+        all.serialize_entry("model_id", &text(&bench.model))?;
+        all.serialize_entry("tokenizer_id", &text(&bench.tokenizer))?;
+        all.serialize_entry("num_prompts", &figures.issued)?;
+        all.serialize_entry("request_rate", &rate)?;
+        all.serialize_entry("burstiness", &burstiness)?;
+        all.serialize_entry("max_concurrency", &bench.max_concurrency)?;
+        all.serialize_entry("duration", &figures.duration)?;
+        all.serialize_entry("completed", &figures.completed)?;
+        all.serialize_entry("failed", &(figures.failed + figures.cut_off))?;
+        all.serialize_entry("total_input_tokens", &input)?;
+        all.serialize_entry("total_output_tokens", &output)?;
+        all.serialize_entry("request_throughput", &figures.rates.request_throughput)?;
+        all.serialize_entry(
+            "request_goodput",
+            &goodput.and_then(|goodput| goodput.counts.request_throughput),
+        )?;
+        all.serialize_entry("output_throughput", &figures.rates.output_throughput)?;
+        all.serialize_entry("total_token_throughput", &figures.rates.total_token_throughput)?;
+        let each = self.measured.as_slice();
+        all.serialize_entry("input_lens", &list(each, |request| request.input))?;
+        let output = |request: &EvaluatedRequest<'_>| request.output.filter(|_| request.completed());
+        all.serialize_entry("output_lens", &list(each, output))?;
+        let ttft = |request: &EvaluatedRequest<'_>| seconds(request.record.ttft_ms(request.record.sent));
+        all.serialize_entry("ttfts", &list(each, ttft))?;
+        all.serialize_entry("itls", &list(each, |request| Gaps(&request.record.itl_ms)))?;
+        let latency = |request: &EvaluatedRequest<'_>| {
+            let whole = request.record.e2el_ms(request.record.sent);
+            seconds(whole.filter(|_| request.completed()))
+        };
+        all.serialize_entry("latencies", &list(each, latency))?;
+        let sent = |request: &EvaluatedRequest<'_>| request.record.sent.as_secs_f64();
+        all.serialize_entry("start_times", &list(each, sent))?;
+        let queued = |request: &EvaluatedRequest<'_>| {
+            let record = request.record;
+            record.sent.saturating_sub(record.scheduled).as_secs_f64()
+        };
+        all.serialize_entry("queue_times", &list(each, queued))?;
+        all.serialize_entry("generated_texts", &list(each, |request| text(&request.record.text)))?;
+        all.serialize_entry("errors", &list(each, |request| hide(&request.error()).into_owned()))?;
+        all.serialize_entry("max_output_tokens_per_s", &figures.max_output_tokens_per_s)?;
+        all.serialize_entry("max_concurrent_requests", &figures.max_concurrent_requests)?;
+        all.serialize_entry("rtfx", &())?;
+        if bench.simulated {
+            all.serialize_entry("simulated", &true)?;
         }
-        let stats = figures.clone();
         let load = LoadAnswer {
-            stats,
+            stats: figures.clone(),
             ..LoadAnswer::default()
         };
         let is_ours = |name: &str| ["first_visible", "token_itl"].iter().any(|ours| name.contains(ours));
@@ -120,12 +158,38 @@ impl VllmBench {
             .iter()
             .filter(|metric| metric.unit == Unit::Milliseconds && !is_ours(&metric.name))
         {
-            document[metric.name.replace("p99_9", "p99.9")] = json!(metric.value(&load));
+            let value = metric.value(&load);
+            all.serialize_entry(&metric.name.replace("p99_9", "p99.9"), &value)?;
+            if let Some(latency) = metric.name.strip_prefix("median_") {
+                all.serialize_entry(&format!("p50_{latency}"), &value)?;
+            }
         }
-        for latency in ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"] {
-            document[format!("p50_{latency}")] = document[format!("median_{latency}")].clone();
-        }
-        document
+        all.end()
+    }
+}
+
+/// A value of each request.
+fn list<'a, T: Serialize, F: Fn(&'a EvaluatedRequest<'a>) -> T>(
+    each: &'a [EvaluatedRequest<'a>],
+    of: F,
+) -> List<'a, F> {
+    List(each, of)
+}
+
+struct List<'a, F>(&'a [EvaluatedRequest<'a>], F);
+
+impl<'a, T: Serialize, F: Fn(&'a EvaluatedRequest<'a>) -> T> Serialize for List<'a, F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(&self.1))
+    }
+}
+
+/// Milliseconds, written in seconds.
+struct Gaps<'a>(&'a [f32]);
+
+impl Serialize for Gaps<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|gap| f64::from(*gap) / 1e3))
     }
 }
 
@@ -188,7 +252,8 @@ mod tests {
             max_concurrency: Some(1),
             ..VllmBench::default()
         };
-        bench.document(records, &settings, &LoadStats::from_records(records, &settings))
+        let figures = LoadStats::from_records(records, &settings);
+        serde_json::to_value(bench.document(records, &settings, &figures)).unwrap()
     }
 
     fn load() -> Vec<RequestRecord> {

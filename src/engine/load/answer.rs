@@ -98,9 +98,11 @@ fn write_bench(engine: &Engine, session: &Session, repeat: &Repeat, figures: &Lo
             .or(session.options.max_concurrency),
         simulated: engine.context.run.simulated(),
     };
-    let document = bench.document(&repeat.records, &settings(session, repeat), figures);
+    let settings = settings(session, repeat);
+    let document = bench.document(&repeat.records, &settings, figures);
     let name = format!("{}.json", file_stem(session.number, repeat.number));
-    engine.context.run.write_json("loads", &name, &document)?;
+    let run = &engine.context.run;
+    run.write("loads", &name, |file| Ok(serde_json::to_writer(file, &document)?))?;
     Ok(())
 }
 
