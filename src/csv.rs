@@ -196,7 +196,7 @@ pub fn sheet(text: &str) -> Result<(Vec<String>, Vec<Vec<String>>), String> {
 /// A message if the text is not CSV.
 pub fn table(text: &str) -> Result<Vec<Map<String, Value>>, String> {
     let cell = |text: String| match serde_json::from_str(&text) {
-        Ok(number @ Value::Number(_)) => number,
+        Ok(number) => Value::Number(number),
         _ if text.is_empty() => Value::Null,
         _ => Value::String(text),
     };

@@ -169,8 +169,9 @@ pub fn line(reader: &mut impl BufRead, line: &mut Vec<u8>, most: u64) -> io::Res
     Ok(length)
 }
 
-/// Most bytes of a JSON text and its values together.
+/// Most bytes of a JSON text and its values together: of a file, and of a page, of which there may be several.
 const MAX_PARSED: usize = 832 << 20;
+const MAX_PAGE: usize = 128 << 20;
 
 /// Bytes that values of JSON take: each of a list or an object, what a list or an object allocates for its first one, and
 /// what a member takes more than an item.
@@ -181,7 +182,7 @@ const MEMBER: usize = 112;
 const STRING: usize = 32;
 
 /// An upper bound of the bytes that the values of a JSON text take: `[{},{}]` takes ten times its own.
-pub fn weight(json: &[u8]) -> usize {
+fn weight(json: &[u8]) -> usize {
     let (mut weight, mut quoted, mut escaped) = (json.len(), false, false);
     for (at, byte) in json.iter().enumerate() {
         let is_empty = |end| json.get(at + 1) == Some(&end);
@@ -209,10 +210,15 @@ pub fn weight(json: &[u8]) -> usize {
 ///
 /// Says so.
 pub fn check_weight(text: &[u8]) -> serde_json::Result<()> {
-    if text.len() + weight(text) <= MAX_PARSED {
+    check(text, MAX_PARSED)
+}
+
+fn check(text: &[u8], most: usize) -> serde_json::Result<()> {
+    // No byte weighs more than one that begins an object, so that most texts need not be weighed.
+    if text.len() <= most / (OBJECT + 2) || text.len() + weight(text) <= most {
         return Ok(());
     }
-    let most = Bytes(MAX_PARSED as u64);
+    let most = Bytes(most as u64);
     Err(serde_json::Error::custom(format!("its values take more than {most}")))
 }
 
@@ -222,7 +228,25 @@ pub fn check_weight(text: &[u8]) -> serde_json::Result<()> {
 ///
 /// If it is no JSON of this form, or too much.
 pub fn json<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
-    check_weight(text)?;
+    json_within(text, MAX_PARSED)
+}
+
+/// Parses a page or an answer of a server, a program or a daemon, whose values may take 128 MiB.
+///
+/// # Errors
+///
+/// If it is no JSON of this form, or too much.
+pub fn page<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
+    json_within(text, MAX_PAGE)
+}
+
+/// Parses a JSON text that takes at most `most` bytes with its values.
+///
+/// # Errors
+///
+/// If it is no JSON of this form, or too much.
+pub fn json_within<T: DeserializeOwned>(text: &[u8], most: usize) -> serde_json::Result<T> {
+    check(text, most)?;
     serde_json::from_slice(text)
 }
 

@@ -91,7 +91,7 @@ impl Tokenizer {
     pub fn new(files: &Files) -> Result<Self> {
         // The library panics on some input that is not JSON.
         let text = str::from_utf8(&files.tokenizer).map_err(|error| unusable(&error))?;
-        let checked: Growing = serde_json::from_str(text).map_err(|error| unusable(&error))?;
+        let checked: Growing = outside::json_within(text.as_bytes(), MAX_VALUES).map_err(|error| unusable(&error))?;
         if growth(&checked.normalizer) > MAX_GROWTH {
             return Err(unusable(&format!(
                 "its normalizer makes texts over {MAX_GROWTH} times as long"
@@ -145,6 +145,10 @@ struct Growing {
     #[serde(default)]
     normalizer: Value,
 }
+
+/// Most bytes that the values of a tokenizer may take by [`outside::json_within`], as the library keeps more than one
+/// copy of them. The largest one observed takes 235 MiB.
+const MAX_VALUES: usize = 384 << 20;
 
 /// How many times as long a normalizer may make a text. Llama's, which marks each space, makes it up to nine times as
 /// long.

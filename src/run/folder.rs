@@ -314,7 +314,7 @@ impl Folder {
 }
 
 /// Reads the next line including its end, like [`BufRead::read_until`], but fails at 512 MiB.
-pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
+pub(super) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     outside::line(reader, line, MAX_READ).map_err(|error| match outside::is_too_large(&error) {
         true => too_large("a line"),
         false => error,

@@ -15,7 +15,7 @@ use rhai::{Array, ImmutableString};
 
 use super::Caught;
 use crate::fault::{Fault, Kind};
-use crate::outside::resident;
+use crate::outside::{self, resident};
 use crate::task::{Tasks, lock};
 
 /// Default limit of operations between two API calls.
@@ -400,7 +400,7 @@ mod bounded {
         if json.len() > JSON {
             return Err(too_much("the JSON text is longer than 2 MiB"));
         }
-        serde_json::from_str(json).map_err(|error| Fault::usage(format!("not JSON: {error}")).into())
+        outside::page(json.as_bytes()).map_err(|error| Fault::usage(format!("not JSON: {error}")).into())
     }
 
     /// Makes an array at least `length` long, with copies of `item`.

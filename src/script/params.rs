@@ -13,6 +13,7 @@ use super::shipped;
 use super::signature::is_name;
 use super::suggest::{quoted, suggest};
 use crate::fault::{Fault, Result};
+use crate::outside;
 use crate::sim::Spec;
 
 /// The result of `param(default, meaning, options)`.
@@ -291,7 +292,7 @@ pub fn read_file(path: &Path) -> Result<Map<String, Value>> {
     let parsed: Result<Value, String> = match path.extension().and_then(|extension| extension.to_str()) {
         Some("yaml" | "yml") => yaml_serde::from_str(&text).map_err(|error| error.to_string()),
         Some("toml") => toml::from_str(&text).map_err(|error| error.to_string()),
-        Some("json") => serde_json::from_str(&text).map_err(|error| error.to_string()),
+        Some("json") => outside::json(text.as_bytes()).map_err(|error| error.to_string()),
         _ => {
             let fault = Fault::usage(format!("`{name}` is not a parameter file"));
             return Err(fault.hint("name it .yaml, .yml, .toml or .json"));

@@ -1,8 +1,10 @@
 //! The folder of a `vllm bench sweep`, for its `plot`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::PathBuf;
 
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::csv;
@@ -39,8 +41,9 @@ pub fn vllm_sweep(found: &RecordedRun, folder: &Folder) -> Result<Vec<(PathBuf, 
             };
             let Some(bytes) = folder.read(&file)? else { continue };
             let damaged = |error| Fault::usage(format!("`{file}` of this run cannot be read: {error}"));
-            let mut run: Map<String, Value> = serde_json::from_slice(&bytes).map_err(damaged)?;
-            run.retain(|_, value| !value.is_array());
+            let read: BTreeMap<String, Figure> = serde_json::from_slice(&bytes).map_err(damaged)?;
+            let figures = read.into_iter().filter_map(|(name, figure)| Some((name, figure.0?)));
+            let mut run: Map<String, Value> = figures.collect();
             run.insert("run_number".to_owned(), runs.len().into());
             run.extend(
                 varied
@@ -65,6 +68,59 @@ pub fn vllm_sweep(found: &RecordedRun, folder: &Folder) -> Result<Vec<(PathBuf, 
         files.push((folder.join("summary.json"), format!("{:#}", Value::Array(runs.clone()))));
     }
     Ok(files)
+}
+
+/// A value that is no list or object: those of single requests may be long, and are not kept.
+struct Figure(Option<Value>);
+
+impl<'de> Deserialize<'de> for Figure {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(FigureVisitor)
+    }
+}
+
+struct FigureVisitor;
+
+impl<'de> Visitor<'de> for FigureVisitor {
+    type Value = Figure;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_unit<E: Error>(self) -> std::result::Result<Figure, E> {
+        Ok(Figure(Some(Value::Null)))
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> std::result::Result<Figure, E> {
+        Ok(Figure(Some(value.into())))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> std::result::Result<Figure, E> {
+        Ok(Figure(Some(value.into())))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> std::result::Result<Figure, E> {
+        Ok(Figure(Some(value.into())))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> std::result::Result<Figure, E> {
+        Ok(Figure(Some(value.into())))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> std::result::Result<Figure, E> {
+        Ok(Figure(Some(value.into())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<Figure, A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Figure(None))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> std::result::Result<Figure, A::Error> {
+        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Figure(None))
+    }
 }
 
 /// Longest value in the name of a folder, in bytes.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::engine::adapter::{MetricFormat, MetricRules};
 use crate::load::engine_side::{EngineMetrics, EngineQueue};
+use crate::outside;
 
 /// Separates the terms of a sum in a rule of an adapter, such as `/a + /b`.
 const PLUS: &str = " + ";
@@ -121,7 +122,7 @@ const OF: &str = " of ";
 
 /// The snapshots on a page; none if it is not JSON.
 fn read_json(page: &str, rules: &MetricRules) -> Vec<EngineMetrics> {
-    let snapshots = match serde_json::from_str(page) {
+    let snapshots = match outside::page(page.as_bytes()) {
         Ok(Value::Array(snapshots)) => snapshots,
         Ok(snapshot @ Value::Object(_)) => vec![snapshot],
         Ok(_) | Err(_) => Vec::new(),

@@ -13,6 +13,7 @@ use crate::engine::facts::log::{ReportedFact, group_by_name, matches};
 use crate::engine::verdict::bounds::EngineBounds;
 use crate::fault::Result;
 use crate::load::engine_side::EngineMetrics;
+use crate::outside;
 use crate::runtime::{LogLine, RuntimeKind};
 use crate::telemetry::Sampler;
 
@@ -28,7 +29,7 @@ pub(crate) fn read_info(engine: &Engine, ready: &mut Ready) -> Result<(Info, Vec
             if !pages.contains_key(rule.path.as_str()) {
                 let url = ready.server.url(&rule.path)?;
                 let text = engine.wait(async { Ok(engine.fetch(&url).await) })?;
-                let json = text.and_then(|text| serde_json::from_str(&text).ok());
+                let json = text.and_then(|text| outside::page(text.as_bytes()).ok());
                 pages.insert(&rule.path, json.unwrap_or_default());
             }
             let page = &pages[rule.path.as_str()];

@@ -10,6 +10,7 @@ use super::options::{LaunchOptions, without_password};
 use super::server::Server;
 use crate::engine::adapter::InfoRule;
 use crate::fault::{Fault, Result};
+use crate::outside;
 use crate::run::Event;
 use crate::warning::Warning;
 
@@ -224,7 +225,7 @@ pub(crate) fn asked_model(engine: &Engine, server: &Server) -> Result<AskedModel
         let url = server.url(&rule.path)?;
         let page: Value = engine
             .wait(async { Ok(engine.fetch(&url).await) })?
-            .and_then(|page| serde_json::from_str(&page).ok())
+            .and_then(|page| outside::page(page.as_bytes()).ok())
             .unwrap_or_default();
         for one in models(&page, rule) {
             if listed.iter().all(|known| known.name != one.name) {

@@ -12,9 +12,9 @@ use crate::engine::lifecycle::engine::Engine;
 use crate::engine::lifecycle::state::Running;
 use crate::engine::verdict::judge::succeeded;
 use crate::fault::{Fault, Result};
-use crate::http;
 use crate::load::RequestRecord;
 use crate::prompt::Content;
+use crate::{http, outside};
 
 /// Timeout for a server to count the tokens of a prompt, and the number of prompts counted concurrently.
 const COUNTING: Duration = Duration::from_secs(30);
@@ -114,7 +114,7 @@ async fn tokenized(engine: &Engine, url: &str, running: &Running, form: &Request
     let request = engine.client.post(url).json(&body).timeout(COUNTING);
     let answer = http::send(request).await.and_then(Response::error_for_status).ok()?;
     let (text, _cut) = http::text(answer, http::MAX_PAGE).await.ok()?;
-    let page: Value = serde_json::from_str(&text).ok()?;
+    let page: Value = outside::page(text.as_bytes()).ok()?;
     let listed = page["tokens"].as_array().map(|tokens| tokens.len() as u64);
     page["count"].as_u64().or(listed).filter(|count| *count > 0)
 }

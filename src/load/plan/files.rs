@@ -111,7 +111,9 @@ pub fn read_trace(text: &str) -> Result<Trace> {
         let invalid = |why: String| Fault::usage(format!("line {number} of the trace {why}")).hint(TRACES);
         let fields = match &columns {
             Some(columns) => row(columns, line),
-            None => serde_json::from_str(line).map_err(|error| invalid(format!("is not a JSON object: {error}")))?,
+            None => {
+                outside::json(line.as_bytes()).map_err(|error| invalid(format!("is not a JSON object: {error}")))?
+            }
         };
         let Some((seconds, input, output)) = arrival(&fields).map_err(invalid)? else {
             trace.failed += 1;
@@ -192,8 +194,8 @@ fn cells(line: &str) -> Vec<String> {
 
 fn row(columns: &[String], line: &str) -> Map<String, Value> {
     let value = |cell: String| match serde_json::from_str(&cell) {
-        Ok(number @ Value::Number(_)) => number,
-        _ => Value::String(cell),
+        Ok(number) => Value::Number(number),
+        Err(_) => Value::String(cell),
     };
     columns
         .iter()
@@ -248,7 +250,7 @@ pub fn read_prompts(text: &str) -> Result<Vec<FilePrompt>> {
     } else if start.starts_with('{') {
         let read = |(number, line): (usize, &str)| {
             let value: std::result::Result<Value, String> =
-                serde_json::from_str(line).map_err(|error| format!("is not a JSON object: {error}"));
+                outside::json(line.as_bytes()).map_err(|error| format!("is not a JSON object: {error}"));
             value
                 .and_then(|value| entry(&value))
                 .map_err(|why| invalid(format!("line {number}"), why))

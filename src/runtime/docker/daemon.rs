@@ -16,7 +16,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::fault::{Fault, Kind, Result};
-use crate::{home, http};
+use crate::{home, http, outside};
 
 /// Used until the version is negotiated.
 const VERSION: &bollard::ClientVersion = bollard::API_DEFAULT_VERSION;
@@ -424,7 +424,7 @@ pub(super) async fn list_in_any_state(address: &str, filters: &HashMap<&str, Vec
     let answer = answer.map_err(|error| failed(error.to_string()))?;
     let text = http::text(answer, MAX_LIST).await;
     let (text, _) = text.map_err(|error| failed(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
+    outside::page(text.as_bytes()).map_err(|error| failed(error.to_string()))
 }
 
 /// Whether the daemon answered before but no longer does.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::fault::Result;
-use crate::http;
+use crate::{http, outside};
 
 /// The registry of names without one.
 const DEFAULT: &str = "docker.io";
@@ -157,7 +157,7 @@ async fn fetch(client: &Client, name: &Name<'_>, version: &str, token: &mut Opti
     if cut {
         return None;
     }
-    serde_json::from_str(&text).ok()
+    outside::page(text.as_bytes()).ok()
 }
 
 /// The address that gives a token, from the header `WWW-Authenticate: Bearer realm="…",service="…",scope="…"`. A
@@ -189,7 +189,7 @@ async fn anonymous_token(client: &Client, url: Url) -> Option<String> {
     }
     let response = client.get(url).send().await.ok()?;
     let (text, _) = http::text(response, MAX_BYTES).await.ok()?;
-    let answer: Answer = serde_json::from_str(&text).ok()?;
+    let answer: Answer = outside::page(text.as_bytes()).ok()?;
     answer.token.or(answer.access_token)
 }
 

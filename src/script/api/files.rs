@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::compare::export::TgiProfiler;
 use crate::compare::import;
 use crate::fault::{Fault, Kind, Result};
+use crate::outside;
 use crate::run::{Operation, hide};
 use crate::script::suggest::{nearest, quoted};
 use crate::script::{BoundaryHandle, Caught, Host, begin_call, shipped, to_script};
@@ -65,7 +66,7 @@ fn read_document(host: &Host, path: &str, format: &str) -> Result<Value> {
     }
     let value = match format {
         "YAML" => yaml_serde::from_str(&text).map_err(|error| error.to_string()),
-        _ => serde_json::from_str(&text).map_err(|error| error.to_string()),
+        _ => outside::page(text.as_bytes()).map_err(|error| error.to_string()),
     };
     value.map_err(|error| Fault::usage(format!("`{path}` is not valid {format}: {error}")))
 }

@@ -10,8 +10,9 @@ use super::sweep::{Sweep, SweepAxis, SweepLevel};
 use crate::fault::Result;
 use crate::fmt::{Unit, list, ms, number, tenths};
 use crate::load::LoadAnswer;
+use crate::outside;
 use crate::report::plot::{Axis, Colour, Layer, MarkerShape, Panel, Plot, Scale};
-use crate::run::{Folder, read_line};
+use crate::run::Folder;
 
 /// Approximate maximum number of points of a distribution, and the number of points at each end that are always drawn,
 /// because tails matter.
@@ -219,10 +220,13 @@ fn read_requests(file: File) -> std::io::Result<Requests> {
     parse_requests(BufReader::with_capacity(1 << 18, file))
 }
 
+/// Longest line of a request: an interval for each of millions of tokens.
+const MAX_LINE: u64 = 64 << 20;
+
 fn parse_requests(mut lines: impl BufRead) -> std::io::Result<Requests> {
     let mut requests = Requests::default();
     let mut text = Vec::new();
-    while read_line(&mut lines, &mut text)? > 0 {
+    while outside::line(&mut lines, &mut text, MAX_LINE)? > 0 {
         match serde_json::from_slice::<RequestLine>(&text) {
             Ok(line) if !line.warmup => requests.add(line),
             Ok(_) => {}
