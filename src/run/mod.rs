@@ -35,7 +35,6 @@ pub use asked::AskedServer;
 pub use disk::{BoundedFile, WrittenFile};
 pub use event::{EnginePhase, Event, RunStatus, Totals, engine_number, for_engine};
 pub use folder::Folder;
-pub(crate) use folder::read_line;
 pub use jobs::JobFolder;
 pub(crate) use journal::JOURNAL;
 pub use journal::RecordedPoint;
@@ -47,8 +46,8 @@ pub use probe_answer::ProbeAnswer;
 pub use recorded::{RecordedBoundary, RecordedLoad, RecordedRun};
 pub use remembered::{forget_allowed, is_remembered, own_run, remember};
 pub use secrets::{
-    HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, hide_keys, hide_url, hide_variable,
-    hide_variables, hide_words, holds_secret, is_secret_name, named_secrets,
+    HIDDEN, add_secrets, add_secrets_of, can_be_hidden, has_hidden, hide, hide_json, hide_keys, hide_url,
+    hide_variable, hide_variables, hide_words, holds_secret, is_secret_name, named_secrets,
 };
 pub use sessions::{EngineSession, Measurement};
 

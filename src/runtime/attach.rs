@@ -1,6 +1,7 @@
 //! Attaching to a running server: a URL, or a container by name, with the model that it serves. Attached servers are
 //! never stopped; programs run inside an attached container only with permission.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use super::state::Started;
 use super::{Permits, ServerLog, docker};
 use crate::fault::{Fault, Result};
 use crate::http::{self, ApiKey, lookup};
-use crate::run::{Run, add_secrets, hide_url, hide_variables, hide_words};
+use crate::run::{Run, add_secrets, add_secrets_of, hide_url, hide_variables, hide_words};
 use crate::tls;
 
 /// Maximum time to connect to a server.
@@ -232,6 +233,7 @@ async fn find_container(
             format!("let it go on with `docker unpause {container}`"),
         ));
     }
+    add_secrets_of(&json!({ "env": variables(&inspected), "command": command_of(&inspected) }));
     let url = address(&inspected, port).map_err(|fault| fault.while_doing(format!("the container `{container}`")))?;
     Ok((client, inspected, url))
 }
@@ -323,9 +325,18 @@ fn describe(name: &str, url: &str, inspected: &ContainerInspectResponse) -> serd
         "image": config.image,
         "digest": inspected.image,
         "command": hide_words(&command),
-        "env": hide_variables(env.iter().filter_map(|entry| entry.split_once('='))),
+        "env": hide_variables(variables(inspected)),
         "model": model_name(&command, &env).map(|name| json!({ "name": name })),
     })
+}
+
+/// The environment of a container.
+fn variables(inspected: &ContainerInspectResponse) -> BTreeMap<&str, &str> {
+    let env = inspected.config.as_ref().and_then(|config| config.env.as_ref());
+    env.into_iter()
+        .flatten()
+        .filter_map(|entry| entry.split_once('='))
+        .collect()
 }
 
 /// Program and arguments of a container.
