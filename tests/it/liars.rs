@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
 
-use crate::support::{Profiler, temp};
+use crate::support::{Profiler, needs_small_disk};
 
 /// Stands for `ssh`: runs the line on this machine, in a home for each host. A host is named after its lie.
 pub const SSH: &str = r##"#!/bin/bash
@@ -122,14 +121,7 @@ fn each_liar_in_turn_costs_the_other_three_nothing() {
 /// The disk of this machine, not of a host, is full: the fleet says so, and the jobs are not given up.
 #[test]
 fn a_full_disk_here_is_no_hosts_fault() {
-    let small = temp();
-    let mount = ["-t", "tmpfs", "-o", "size=8m", "tmpfs"];
-    let mounted = Command::new("mount").args(mount).arg(small.path()).status();
-    if !mounted.is_ok_and(|status| status.success()) {
-        eprintln!("not run: a small file system cannot be mounted here");
-        return;
-    }
+    let Some(small) = needs_small_disk() else { return };
     let ran = fleet(&["filler"], 1).arg("--out").arg(small.path().join("fleet")).run();
-    let _ = Command::new("umount").arg(small.path()).status();
     let _ = ran.code(3).stderr("free disk space");
 }

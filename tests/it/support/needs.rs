@@ -9,7 +9,8 @@
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ pub fn needs_podman() -> bool {
 /// A registry of images, from Debian's `docker-registry`.
 #[track_caller]
 pub fn needs_registry() -> bool {
-    let version = std::process::Command::new("docker-registry").arg("--version").output();
+    let version = Command::new("docker-registry").arg("--version").output();
     available("docker-registry", version.is_ok_and(|output| output.status.success()))
 }
 
@@ -78,7 +79,7 @@ pub fn needs_ssh() -> bool {
 /// Git with its HTTP backend, from Debian's package.
 #[track_caller]
 pub fn needs_git() -> bool {
-    let path = std::process::Command::new("git").arg("--exec-path").output();
+    let path = Command::new("git").arg("--exec-path").output();
     let server = path.map(|path| PathBuf::from(String::from_utf8_lossy(&path.stdout).trim()).join("git-http-backend"));
     available("git", server.is_ok_and(|server| server.is_file()))
 }
@@ -86,10 +87,39 @@ pub fn needs_git() -> bool {
 /// strace, from Debian's package, and the permission to trace.
 #[track_caller]
 pub fn needs_strace() -> bool {
-    let traced = std::process::Command::new("strace")
-        .args(["-o", "/dev/null", "true"])
-        .status();
+    let traced = Command::new("strace").args(["-o", "/dev/null", "true"]).status();
     available("strace", traced.is_ok_and(|status| status.success()))
+}
+
+/// A file system of 8 MB, which is unmounted when it is dropped.
+pub struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.path()).status();
+    }
+}
+
+/// A file system that is soon full; needs root.
+#[track_caller]
+pub fn needs_small_disk() -> Option<SmallDisk> {
+    let folder = super::temp();
+    let mount = ["-t", "tmpfs", "-o", "size=8m", "tmpfs"];
+    let mounted = Command::new("mount").args(mount).arg(folder.path()).output();
+    let mounted = mounted.is_ok_and(|output| output.status.success());
+    available("root, who may mount a file system", mounted).then(|| SmallDisk(folder))
+}
+
+/// Whether the program could be run by another user, as it was tried.
+#[track_caller]
+pub fn needs_other_user(ran: bool) -> bool {
+    available("setpriv, and a program and a folder that others may read", ran)
 }
 
 /// The name of this machine, if it resolves.
