@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::runtime::daemon::{Daemon, message};
-use crate::support::{Outcome, Profiler, eventually, temp};
+use crate::support::{Outcome, Profiler, eventually, needs_other_user, temp};
 
 const CREATE: &str = "POST /containers/create";
 const START: &str = r#"docker::start(#{ image: "engine:1", port: 80 })"#;
@@ -126,8 +126,7 @@ fn no_permission_for_the_socket() {
         .unwrap();
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if nix_root() && said.contains("setpriv") {
-        eprintln!("not run: no_permission_for_the_socket needs setpriv and a folder that others may read");
+    if !needs_other_user(!(nix_root() && said.contains("setpriv"))) {
         return;
     }
     assert!(shown.contains("no permission for the Docker socket"), "{shown}{said}");
@@ -284,23 +283,27 @@ fn only_containers_of_dead_runs_are_removed() {
     let space = std::fs::read_link("/proc/self/ns/pid").unwrap().display().to_string();
     let space = space.replace(|c: char| !c.is_ascii_digit(), "");
     let labels = |host: &str| json!({"profiler.run": "r", "profiler.host": host});
+    let dead = format!("profiler-r-{own}-engine-1");
+    let removal = format!("DELETE /containers/{dead}");
     // The fake daemon ignores the filter, so the list contains foreign containers too.
     let listed = json!([
         {"Id": "foreign", "Names": ["/db"], "Labels": {}},
         {"Id": "bare", "Names": ["/bare"]},
         {"Id": "half", "Names": ["/half"], "Labels": {"profiler.run": "r"}},
-        {"Id": "odd", "Names": ["/odd"], "Labels": labels("what is this")},
-        {"Id": "live", "Names": ["/live"], "Labels": labels(&format!("{own}:{start}:{boot}:{machine}:{space}"))},
-        {"Id": "elsewhere", "Names": ["/far"], "Labels": labels(&format!("{own}:1:{boot}:other-machine:{space}"))},
-        {"Id": "dead", "Names": ["/dead"], "Labels": labels(&format!("{own}:1:{boot}:{machine}:{space}"))},
+        {"Id": "like ours", "Names": ["/db-2"], "Labels": labels(&format!("{own}:1:{boot}:{machine}:{space}"))},
+        {"Id": "odd", "Names": ["/profiler-r-what is this-engine-1"], "Labels": labels("what is this")},
+        {"Id": "live", "Names": [format!("/profiler-r-{own}-engine-2")], "Labels": labels(&format!("{own}:{start}:{boot}:{machine}:{space}"))},
+        {"Id": "elsewhere", "Names": [format!("/profiler-r-{own}-engine-3")], "Labels": labels(&format!("{own}:1:{boot}:other-machine:{space}"))},
+        {"Id": "dead", "Names": [format!("/{dead}")], "Labels": labels(&format!("{own}:1:{boot}:{machine}:{space}"))},
     ]);
     // Podman can leave a container in a state that Docker does not have.
     for (doctor, state) in [(true, "exited"), (true, "unknown"), (false, "unknown")] {
         let mut listed = listed.clone();
-        listed[6]["State"] = json!(state);
+        listed[7]["State"] = json!(state);
+        let removed = removal.clone();
         let daemon = Daemon::new(move |asked| match asked {
             "GET /containers/json" => (200, listed.clone()),
-            "DELETE /containers/dead" => (204, Value::Null),
+            _ if asked == removed => (204, Value::Null),
             _ => message(404, "not found"),
         });
         if doctor {
@@ -308,12 +311,14 @@ fn only_containers_of_dead_runs_are_removed() {
             let _ = program
                 .env("DOCKER_HOST", daemon.host())
                 .run()
-                .stdout("container dead of r");
+                .stdout(&format!("container {dead} of r"));
         } else {
-            let _ = daemon.run(START, &[]).stderr("cleaned up the container `dead`");
+            let _ = daemon
+                .run(START, &[])
+                .stderr(&format!("cleaned up the container `{dead}`"));
         }
         assert_eq!(daemon.asked("DELETE /containers/").len(), 1);
-        assert_eq!(daemon.asked("DELETE /containers/dead").len(), 1);
+        assert_eq!(daemon.asked(&removal).len(), 1);
     }
 }
 
@@ -337,11 +342,15 @@ fn a_container_is_removed_when_its_host_is_killed() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.contains("started")));
     let labels = daemon.asked(CREATE)[0]["Labels"].clone();
+    let text = |name: &str| labels[name].as_str().unwrap();
+    let name = |run: &str| format!("profiler-{run}-{}-engine-1", text("profiler.pid"));
+    let (mine, others) = (name(text("profiler.run")), name("other"));
     let other = json!({"profiler.run": "other", "profiler.host": labels["profiler.host"]});
     *listed.lock().unwrap() =
-        json!([{"Names": ["/mine"], "Labels": labels}, {"Names": ["/of-another-run"], "Labels": other}]);
+        json!([{"Names": [format!("/{mine}")], "Labels": labels}, {"Names": [format!("/{others}")], "Labels": other}]);
     child.kill().unwrap();
     child.wait().unwrap();
-    eventually("it is removed", || !daemon.asked("DELETE /containers/mine").is_empty());
-    assert_eq!(daemon.asked("DELETE /containers/of-another-run").len(), 0);
+    let removed = |name: &str| daemon.asked(&format!("DELETE /containers/{name}")).len();
+    eventually("it is removed", || removed(&mine) > 0);
+    assert_eq!(removed(&others), 0);
 }

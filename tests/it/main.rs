@@ -48,6 +48,7 @@ mod failures;
 mod flags;
 mod fleet;
 mod fuzz;
+mod hostile_containers;
 mod hub;
 mod import;
 mod inside;

@@ -211,7 +211,7 @@ impl Container {
     /// The last signal that somebody else sent through the daemon since `started`. It cannot be our own:
     /// [`Container::stop`], which sends those, never asks for it.
     async fn signal_since(&self, started: Option<jiff::Timestamp>, exit: Option<i64>) -> Option<i32> {
-        let sent = self.past_events(&["kill"], started?).await.pop()?;
+        let sent = self.last_event(&["kill"], started?).await?;
         let attributes = sent.actor?.attributes.unwrap_or_default();
         match attributes.get("signal") {
             Some(signal) => signal.parse().ok(),
@@ -233,7 +233,7 @@ impl Container {
             return true;
         }
         match jiff::Timestamp::now().checked_sub(period) {
-            Ok(from) => !self.past_events(&["pause", "unpause"], from).await.is_empty(),
+            Ok(from) => self.last_event(&["pause", "unpause"], from).await.is_some(),
             Err(_) => false,
         }
     }
@@ -291,8 +291,9 @@ impl Container {
         }
     }
 
-    /// Its events from `from` until now, oldest first; empty if the daemon does not answer.
-    async fn past_events(&self, events: &[&str], from: jiff::Timestamp) -> Vec<EventMessage> {
+    /// Its last event from `from` until now; none if the daemon does not answer. Each event has all labels of the
+    /// container, so only one is kept.
+    async fn last_event(&self, events: &[&str], from: jiff::Timestamp) -> Option<EventMessage> {
         // The time format that the daemon accepts: `1700000000.000000001`.
         let seconds = |time: jiff::Timestamp| format!("{}.{:09}", time.as_second(), time.subsec_nanosecond());
         let mut options = self.events(events).since(&seconds(from));
@@ -304,11 +305,11 @@ impl Container {
             MAX_DELAY
         };
         let mut events = std::pin::pin!(self.docker.events(Some(options.build())));
-        let mut collected = Vec::new();
+        let mut last = None;
         while let Ok(Some(event)) = tokio::time::timeout(patience, events.next()).await {
-            collected.extend(event.ok());
+            last = event.ok().or(last);
         }
-        collected
+        last
     }
 
     async fn is_podman(&self) -> bool {

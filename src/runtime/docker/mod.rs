@@ -43,6 +43,16 @@ fn labels(run: &str) -> HashMap<String, String> {
     .into()
 }
 
+/// The name of a container of a run, unique on this machine: `profiler-<run>-<pid>-engine-1`.
+fn container_name(run: &str, pid: &str, name: &str) -> String {
+    let run: String = run.chars().take(100).collect();
+    let run = run.replace(
+        |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')),
+        "-",
+    );
+    format!("profiler-{run}-{pid}-{name}")
+}
+
 /// Prefix of the names of volumes that hold downloaded models.
 const MODEL_VOLUME: &str = "profiler-models--";
 
@@ -115,10 +125,12 @@ pub(in crate::runtime) struct Labelled {
     pub(in crate::runtime) host: String,
 }
 
-/// All containers, running or not, and all networks with our labels, at the daemon with this address.
+/// All containers, running or not, and all networks with our labels and names, at the daemon with this address. Labels
+/// alone do not show that a run made it: a container also has those of its image.
 pub(in crate::runtime) async fn labelled(address: &str) -> Result<(Docker, Vec<Labelled>)> {
     let docker = daemon::connect_to(address).await?;
-    let filters: HashMap<&str, Vec<&str>> = [("label", vec![RUN_LABEL, HOST_LABEL])].into();
+    let filters: HashMap<&str, Vec<&str>> =
+        [("label", vec![RUN_LABEL, HOST_LABEL]), ("name", vec!["profiler-"])].into();
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters);
     let listed: Vec<Listed> = match docker.list_containers(Some(options.build())).await {
         Ok(listed) => listed.into_iter().map(Listed::from).collect(),
@@ -138,11 +150,10 @@ pub(in crate::runtime) async fn labelled(address: &str) -> Result<(Docker, Vec<L
     let mut found: Vec<Labelled> = containers
         .chain(networks)
         .filter_map(|(name, mut labels)| {
-            Some(Labelled {
-                name: name.trim_start_matches('/').to_owned(),
-                run: labels.remove(RUN_LABEL)?,
-                host: labels.remove(HOST_LABEL)?,
-            })
+            let name = name.trim_start_matches('/').to_owned();
+            let (run, host) = (labels.remove(RUN_LABEL)?, labels.remove(HOST_LABEL)?);
+            let ours = container_name(&run, host.split(':').next()?, "");
+            name.starts_with(&ours).then_some(Labelled { name, run, host })
         })
         .collect();
     // A container and its network have the same name.

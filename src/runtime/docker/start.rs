@@ -75,7 +75,7 @@ pub(in crate::runtime) async fn prepare(
     Ok(ContainerStart {
         docker,
         plan: ContainerPlan {
-            name: container_name(run.id(), name),
+            name: super::container_name(run.id(), &std::process::id().to_string(), name),
             launch: launch::with_folder(&launch, launch::CONTAINER_PATH),
             grant: grant.clone(),
             image: image.reference,
@@ -304,18 +304,6 @@ impl ContainerStart {
 /// All memory of the machine except 2 GiB, or half of a small machine's.
 fn own_limit(machine: u64) -> u64 {
     machine.saturating_sub(2 << 30).max(machine / 2)
-}
-
-/// Unique on this machine: `profiler-<run>-<pid>-engine-1`.
-fn container_name(run: &str, name: &str) -> String {
-    let run: String = run.chars().take(100).collect();
-    let run = run.replace(
-        |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')),
-        "-",
-    );
-    let name = format!("profiler-{run}-{}-{name}", std::process::id());
-    debug_assert!(super::check_container(&name).is_ok());
-    name
 }
 
 /// Follows a container's log into `logs` until the container exits, starting with the last `tail` lines (`all` or a
