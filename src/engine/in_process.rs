@@ -15,6 +15,7 @@ use super::lifecycle::options::{DefaultsTo, wrong};
 use super::lifecycle::preview::preview;
 use super::lifecycle::state::Live;
 use crate::fault::{Fault, Kind, Result};
+use crate::outside;
 use crate::run::{EnginePhase, OperationKind};
 use crate::run::{Limits, Operation, Run, hide, hide_variable};
 use crate::runtime::{Captured, Program, RuntimeKind, environment, placeholder_launch, start};
@@ -251,7 +252,7 @@ fn run_without_engine(engine: &Engine, live: &mut Live, program: &Program) -> Re
 fn document(name: &str, captured: &Captured) -> Result<Value> {
     let text = captured.stdout.trim_ascii();
     let document = (!captured.truncated)
-        .then(|| serde_json::from_slice::<Map<String, Value>>(text).ok())
+        .then(|| outside::json::<Map<String, Value>>(text).ok())
         .flatten();
     let field = |key: &str| document.as_ref().and_then(|document| document.get(key)?.as_str());
     let last_lines = || match captured.stderr_tail(STDERR_LINES) {
@@ -297,7 +298,7 @@ fn begin(text: &[u8]) -> String {
 }
 
 /// Returns the journaled answer of the trial `what`, or runs `work` and journals its answer. Measurements of an
-/// interrupted run in an unfinished trial are discarded, including its loads.
+/// interrupted run in an unfinished trial are discarded, including its loads, unless it is one `in_parts`.
 ///
 /// A dry run only previews the first launch and returns null.
 ///
@@ -307,6 +308,7 @@ fn begin(text: &[u8]) -> String {
 pub fn trial<E: From<Fault>>(
     engine: &Engine,
     what: &Value,
+    in_parts: bool,
     work: impl FnOnce() -> Result<Value, E>,
 ) -> Result<Value, E> {
     let run = &engine.context.run;
@@ -320,7 +322,7 @@ pub fn trial<E: From<Fault>>(
         return Ok(Value::Null);
     }
     let args = json!({ "engine": engine.name(), "launch": engine.shown, "trial": what });
-    run.measure(OperationKind::Experiment, args, || {
+    run.measure_trial(args, in_parts, || {
         engine.phase(EnginePhase::Measuring, what["setting"].as_str().unwrap_or_default())?;
         work().map(Operation::Experiment)
     })

@@ -45,6 +45,10 @@ pub enum Event {
         kind: OperationKind,
         /// Its arguments; a resume looks the answer up by them.
         args: Value,
+        /// Whether a resume takes the answers within this experiment, if it did not finish. Otherwise all of it is
+        /// repeated.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        in_parts: bool,
     },
     /// A probe, load or experiment finished, or a file or another tool's results were read. Synced to disk at once.
     Done {

@@ -339,10 +339,19 @@ struct Finished {
     point: Option<JsonText>,
 }
 
+/// Answers in order, by call.
+type Answers = HashMap<Key, VecDeque<Finished>>;
+
 /// Answers, points and failed starts of earlier executions.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
-    answers: HashMap<Key, VecDeque<Finished>>,
+    answers: Answers,
+    /// Answers within unfinished experiments whose parts count, by experiment.
+    parts: HashMap<Key, Answers>,
+    /// Such an experiment, while its events are added.
+    within: Option<Key>,
+    /// Answers within the experiment that runs now.
+    current: Answers,
     /// Ids of the probes whose answers were recorded, by point.
     recorded: HashMap<String, HashSet<u64>>,
     /// The highest id.
@@ -358,13 +367,27 @@ impl Replay {
     pub(super) fn add(&mut self, event: Event) {
         let top_level = self.experiment_depth.is_top_level(&event);
         match event {
-            Event::Done { id, .. } if !top_level => self.last = self.last.max(id),
             Event::Done { id, args, operation } => {
                 self.last = self.last.max(id);
+                let key = key(operation.kind().name(), &args);
+                let answers = match self.within {
+                    _ if top_level => &mut self.answers,
+                    Some(experiment) => self.parts.entry(experiment).or_default(),
+                    None => return,
+                };
                 let point = matches!(operation, Operation::Probe(_)).then(|| JsonText::from(&args["point"]));
                 let answer = JsonText::from(&operation.for_script(id));
-                let answers = self.answers.entry(key(operation.kind().name(), &args)).or_default();
-                answers.push_back(Finished { id, answer, point });
+                answers
+                    .entry(key)
+                    .or_default()
+                    .push_back(Finished { id, answer, point });
+                if top_level && operation.kind() == OperationKind::Experiment {
+                    self.within = None;
+                    self.parts.remove(&key);
+                }
+            }
+            Event::Began { kind, args, in_parts } if kind == OperationKind::Experiment => {
+                self.within = in_parts.then(|| key(kind.name(), &args));
             }
             Event::Point {
                 boundary,
@@ -388,16 +411,24 @@ impl Replay {
 
     /// Removes and returns the next answer to this call.
     pub(super) fn answer(&mut self, kind: OperationKind, args: &Value) -> Option<Value> {
-        if self.answers.is_empty() {
+        if self.answers.is_empty() && self.current.is_empty() {
             return None;
         }
-        Some(
-            self.answers
-                .get_mut(&key(kind.name(), args))?
-                .pop_front()?
-                .answer
-                .value(),
-        )
+        let key = key(kind.name(), args);
+        let all = [&mut self.current, &mut self.answers];
+        let found = all.into_iter().find_map(|answers| answers.get_mut(&key)?.pop_front());
+        found.map(|found| found.answer.value())
+    }
+
+    /// From now on, the answers within this experiment count, if it did not finish.
+    pub(super) fn enter(&mut self, args: &Value) {
+        let experiment = key(OperationKind::Experiment.name(), args);
+        self.current = self.parts.remove(&experiment).unwrap_or_default();
+    }
+
+    /// The experiment is over.
+    pub(super) fn leave(&mut self) {
+        self.current.clear();
     }
 
     /// Discards the answers that a boundary recorded for this point, so that it is probed again.
@@ -443,8 +474,9 @@ impl Replay {
 
     /// Number of answers and of points.
     pub(super) fn size(&self) -> (usize, usize) {
+        let answers = self.parts.values().chain([&self.answers]).flat_map(HashMap::values);
         (
-            self.answers.values().map(VecDeque::len).sum(),
+            answers.map(VecDeque::len).sum(),
             self.points.values().map(Vec::len).sum(),
         )
     }
@@ -733,6 +765,7 @@ mod replay_tests {
         let began = |args: Value| Event::Began {
             kind: OperationKind::Experiment,
             args,
+            in_parts: false,
         };
         let given_up = |args: Value| Event::GivenUp {
             kind: OperationKind::Experiment,

@@ -186,12 +186,42 @@ impl Run {
         args: Value,
         work: impl FnOnce() -> Result<Operation, E>,
     ) -> Result<Value, E> {
+        self.measure_whole_or_in_parts(kind, args, false, work)
+    }
+
+    /// Like [`Run::measure`], for an experiment. `in_parts`: where it failed or was cut off, a resume repeats only the
+    /// probes and loads in it that were not answered.
+    ///
+    /// # Errors
+    ///
+    /// As [`Run::measure`].
+    pub fn measure_trial<E: From<Fault>>(
+        &self,
+        args: Value,
+        in_parts: bool,
+        work: impl FnOnce() -> Result<Operation, E>,
+    ) -> Result<Value, E> {
+        let kind = OperationKind::Experiment;
+        lock(&self.replay).enter(&args);
+        let measured = self.measure_whole_or_in_parts(kind, args, in_parts, work);
+        lock(&self.replay).leave();
+        measured
+    }
+
+    fn measure_whole_or_in_parts<E: From<Fault>>(
+        &self,
+        kind: OperationKind,
+        args: Value,
+        in_parts: bool,
+        work: impl FnOnce() -> Result<Operation, E>,
+    ) -> Result<Value, E> {
         if let Some(answer) = self.replay(kind, &args) {
             return Ok(answer);
         }
         self.note(Event::Began {
             kind,
             args: args.clone(),
+            in_parts,
         })?;
         match work() {
             Ok(operation) => Ok(self.finish(args, operation)?),

@@ -98,8 +98,9 @@ pub struct RecordedRun {
     experiment_depth: ExperimentDepth,
     /// The first damage of the journal that prevents a resume.
     damage: Option<Fault>,
-    /// Loads of the experiment under way. An interrupted experiment is repeated completely.
+    /// Loads of the experiment under way, and whether a resume takes them. Otherwise it repeats all of it.
     pending: Vec<RecordedLoad>,
+    in_parts: bool,
 }
 
 /// A load's arguments and its answer.
@@ -440,7 +441,13 @@ impl RecordedRun {
             Event::Began {
                 kind: OperationKind::Load,
                 args,
+                ..
             } => self.loading = args.get("load").cloned(),
+            Event::Began {
+                kind: OperationKind::Experiment,
+                in_parts,
+                ..
+            } => self.in_parts = in_parts,
             Event::Done { args, operation, .. } => {
                 self.finished += u64::from(operation.measures());
                 self.loading = None;
@@ -466,7 +473,9 @@ impl RecordedRun {
             Event::Resumed { .. } => {
                 self.fault = None;
                 self.loading = None;
-                self.pending.clear();
+                if !self.in_parts {
+                    self.pending.clear();
+                }
             }
             Event::End { status, value } => match status {
                 RunStatus::Done => self.result = Some(value),

@@ -249,6 +249,13 @@ pub(super) struct LogOptions {
     pub(super) last: Option<usize>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct TrialOptions {
+    /// Whether a resume takes the answers within it.
+    pub(super) in_parts: bool,
+}
+
 impl Service {
     /// Starts a service. Options of another runtime are an error.
     pub(super) fn start(host: &Host, kind: RuntimeKind, launch: &Launch) -> Result<Self> {

@@ -1,6 +1,7 @@
 //! A user runs batches: reads the predecessor's format unchanged, previews a batch, runs it on the simulated engine,
 //! resumes it, and sees what is refused.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 
@@ -247,6 +248,26 @@ fn a_killed_batch_repeats_nothing_that_was_finished() {
         .filter(|line| line.contains("\"done\"") && line.contains("\"experiment\""))
         .count();
     assert_eq!(finished, 6, "each of those that are asked once");
+}
+
+/// Wherever it is cut within a configuration, between its probe and its load or after its load.
+#[test]
+fn a_killed_batch_repeats_no_probe_and_no_load_of_a_configuration() {
+    for (kind, times) in [("probe", 2), ("load", 2), ("probe", 4)] {
+        let run = simulated(MIXED).args(["--out", "killed"]);
+        let (_, journal) = killed_and_resumed_at(run, &format!("\"event\":\"done\",\"kind\":\"{kind}\""), times);
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for line in journal.lines() {
+            let event: Value = serde_json::from_str(line).unwrap();
+            if event["event"] == "done" && (event["kind"] == "probe" || event["kind"] == "load") {
+                *counts
+                    .entry(format!("{} {}", event["kind"], event["args"]))
+                    .or_default() += 1;
+            }
+        }
+        assert!(counts.len() > 5, "{counts:?}");
+        assert!(counts.values().all(|count| *count == 1), "{kind} {times}: {counts:?}");
+    }
 }
 
 #[test]

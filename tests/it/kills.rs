@@ -14,8 +14,8 @@ use serde_json::Value;
 use crate::liars::SSH;
 use crate::support::{Profiler, eventually, temp};
 
-/// How often each answered operation stands in the journals below a folder. An experiment counts as one: where it was
-/// cut, all of it is measured anew.
+/// How often each answered operation stands in the journals below a folder. An experiment counts as one, unless its parts
+/// do (`in_parts`): where it was cut, all of it is measured anew.
 fn answered(folder: &Path) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     for journal in journals(folder) {
@@ -26,7 +26,7 @@ fn answered(folder: &Path) -> BTreeMap<String, usize> {
             let is_experiment = event["kind"] == "experiment";
             match event["event"].as_str() {
                 Some("resumed") => within = false,
-                Some("began") if is_experiment => within = true,
+                Some("began") if is_experiment => within = event["in_parts"] != true,
                 Some("done") if is_experiment || !within => {
                     within = false;
                     let place = journal.strip_prefix(folder).unwrap().display();

@@ -99,6 +99,7 @@ impl LiveState {
             Event::Began {
                 kind: OperationKind::Probe,
                 args,
+                ..
             } => {
                 let point = serde_json::from_value::<Point>(args["point"].clone());
                 engine.current = point.ok().map(|point| (point.to_string(), elapsed));
@@ -125,6 +126,7 @@ impl LiveState {
             Event::Began {
                 kind: OperationKind::Load,
                 args,
+                ..
             } => self.levels.begin(args, elapsed),
             Event::Done {
                 args,
@@ -544,6 +546,7 @@ mod tests {
         let began = Event::Began {
             kind: OperationKind::Probe,
             args: json!({ "point": { "input": 4096, "output": 64 } }),
+            in_parts: false,
         };
         let boundary = Event::Boundary {
             index: 0,
@@ -636,7 +639,11 @@ mod tests {
         let args = json!({ "load": { "concurrency": concurrency, "requests": requests } });
         if began {
             let kind = OperationKind::Load;
-            Event::Began { kind, args }
+            Event::Began {
+                kind,
+                args,
+                in_parts: false,
+            }
         } else {
             Event::Done {
                 id: 1,

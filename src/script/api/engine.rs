@@ -12,7 +12,7 @@ use crate::fault::{Fault, Result};
 use crate::prompt::Content;
 use crate::run::Event;
 use crate::script::convert::caught;
-use crate::script::host::{EngineHandle, Host, LogOptions};
+use crate::script::host::{EngineHandle, Host, LogOptions, TrialOptions};
 use crate::script::signature::misspelt_axis;
 use crate::script::{Caught, begin_call, from_script, options, to_script};
 use crate::{compare, report};
@@ -601,10 +601,38 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn trial(context: NativeCallContext, engine: &mut EngineHandle, what: Map, measure: FnPtr) -> Caught<Dynamic> {
+        trial_with(context, engine, what, measure, Map::new())
+    }
+
+    /// Measures one start of an experiment as above. Option: `in_parts` (false): if the run is killed, a resume takes
+    /// the answers of probes and loads inside, and repeats only the others, on a new start of the engine.
+    ///
+    /// # Errors
+    ///
+    /// As above; `usage` for an unknown option.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// let engine = engines::describe("sim", #{});
+    /// let point = #{ input: 64, output: 4 };
+    /// let seen = engine.trial(#{ repeat: 0 }, |engine| engine.probe(point).verdict, #{ in_parts: true });
+    /// assert(seen == "ok");
+    /// ```
+    #[rhai_fn(name = "trial", return_raw)]
+    pub fn trial_with(
+        context: NativeCallContext,
+        engine: &mut EngineHandle,
+        what: Map,
+        measure: FnPtr,
+        given: Map,
+    ) -> Caught<Dynamic> {
         begin_call(&context);
         let what = from_script(&Dynamic::from(what))?;
+        let TrialOptions { in_parts } = options(given)?;
         let handle = engine.clone();
-        let answer = crate::engine::trial(engine.0.first(), &what, || -> Caught<Value> {
+        let answer = crate::engine::trial(engine.0.first(), &what, in_parts, || -> Caught<Value> {
             let measured: Dynamic = measure.call_within_context(&context, (handle,))?;
             Ok(from_script(&measured)?)
         })?;
