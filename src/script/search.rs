@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::boundary::BoundaryHandle;
 use super::{Caught, Host, from_script, to_script};
 use crate::boundary::{Class, Moves, Point, Verdict};
-use crate::cost::{Costs, Spent, Usual};
+use crate::cost::{Ahead, Costs, Outcome, Spent, Usual};
 use crate::fault::{Fault, Result};
 use crate::run::PointAnswer;
 
@@ -50,8 +50,10 @@ pub(super) struct Search {
     pub(super) chosen_by_rule: i64,
     /// Points in a row without a usable answer.
     pub(super) unanswered: i64,
-    /// Roughly how many probes are left, if a prediction is being verified or a limit narrowed.
-    pub(super) left: Option<i64>,
+    /// The probes ahead, if a prediction is being verified or a limit narrowed.
+    pub(super) left: Option<Ahead>,
+    /// Whether an answer was recorded since the progress was told.
+    untold: bool,
     /// The last few estimates of how many probes the coverage takes in all.
     estimates: VecDeque<i64>,
 }
@@ -128,6 +130,7 @@ impl Search {
             chosen_by_rule: 0,
             unanswered: 0,
             left: None,
+            untold: false,
             estimates: VecDeque::new(),
         };
         let spent = search.map.spent().clone();
@@ -256,7 +259,7 @@ impl Search {
         Ok(())
     }
 
-    /// Records the answer that was counted last, and reports the progress.
+    /// Records the answer that was counted last.
     pub(super) fn record(&mut self, host: &Host, answer: Dynamic) -> Caught<()> {
         let probe = self.answered()?;
         let mut answer = match answer.try_cast_result::<Map>() {
@@ -275,7 +278,7 @@ impl Search {
         }
         let open = self.open()?;
         self.map.record(host, probe.point, value)?;
-        self.note_progress(host)?;
+        self.untold = true;
         if !probe.known {
             let settled = self.open()? < open;
             self.unanswered = if settled { 0 } else { self.unanswered + 1 };
@@ -291,55 +294,84 @@ impl Search {
         Ok(self.map.lock().volume()?.open)
     }
 
-    fn note_progress(&mut self, host: &Host) -> Result<()> {
-        let left = self.probes_left()?;
-        let seconds_left = left.and_then(|left| self.costs.seconds_left(left, self.usual().failing));
+    /// Reports the progress, if an answer was recorded since: the next step is known by now, and what it leaves to do.
+    pub(super) fn tell_progress(&mut self, host: &Host) -> Result<()> {
+        if !std::mem::take(&mut self.untold) {
+            return Ok(());
+        }
+        let ahead = self.ahead()?;
         let probes = self.costs.total.probes.max(0).cast_unsigned();
-        let expected = left.map(|left| probes + left.max(0).cast_unsigned());
+        let expected = (ahead.as_ref()).map(|ahead| probes + ahead.probes().max(0).cast_unsigned());
+        let survives = self.reports_pool();
+        let seconds_left = ahead.and_then(|ahead| self.costs.seconds_left(&ahead, survives));
         self.map.note_progress(host, probes, expected, seconds_left)
     }
 
-    /// Estimated number of probes left, including the final confirmation; `None` while too little is known.
-    fn probes_left(&mut self) -> Result<Option<i64>> {
-        if self.left.is_some() {
-            return Ok(self.left);
-        }
-        let (probes, confirm) = (self.costs.total.probes, self.int_option("confirm")?);
-        let map = self.map.lock();
-        if self.verifies()? {
-            drop(map);
-            let budget = self.option("max_probes")?.as_int().unwrap_or(i64::MAX);
-            return Ok(Some(self.usual().left(probes).min(budget - probes)));
-        }
-        let Some(expected) = map.expected(probes.max(0).cast_unsigned(), self.coverage()?)? else {
-            return Ok(None);
+    /// Whether the engine reports its KV cache, so that it is expected to refuse, queue or preempt what exceeds it.
+    fn reports_pool(&self) -> bool {
+        let report = self.engine.report.as_map_ref();
+        report.is_ok_and(|report| report.get("tokens").is_some_and(|tokens| !tokens.is_unit()))
+    }
+
+    /// The probes that are expected, the final confirmation included; `None` while too little is known.
+    fn ahead(&mut self) -> Result<Option<Ahead>> {
+        let probes = self.costs.total.probes;
+        let confirm = usize::try_from(self.int_option("confirm")?).unwrap_or(0);
+        let usual = self.usual();
+        let budget = self.option("max_probes")?.as_int().unwrap_or(i64::MAX);
+        let expected = (self.map.lock()).expected(probes.max(0).cast_unsigned(), self.coverage()?)?;
+        let expected = expected.map(u64::cast_signed);
+        let mut ahead = match (&self.left, expected) {
+            (Some(left), _) => left.clone(),
+            (None, Some(expected)) if expected == probes => Ahead::default(),
+            (None, _) if self.verifies()? => Ahead::of(usual.left(probes, budget) as f64, usual.failing),
+            (None, None) => return Ok(None),
+            (None, Some(expected)) if self.axes() < 2 => Ahead::of((expected - probes) as f64, usual.failing),
+            (None, Some(expected)) => {
+                self.estimates.push_back(expected);
+                if self.estimates.len() > ESTIMATES {
+                    self.estimates.pop_front();
+                }
+                let mut sorted = Vec::from(self.estimates.clone());
+                sorted.sort_unstable();
+                Ahead::of((sorted[sorted.len() / 2] - probes).max(1) as f64, usual.failing)
+            }
         };
-        let expected = expected.cast_signed();
-        if expected == probes {
-            let confirm = usize::try_from(confirm).unwrap_or(0);
-            return Ok(Some(map.verification_points(confirm)?.len() as i64));
+        if self.left.is_none() || ahead.confirms {
+            if ahead.probes() == 0 {
+                let points = self.map.lock().verification_points(confirm)?;
+                ahead
+                    .points
+                    .extend(points.into_iter().map(|point| (point, Outcome::Fits)));
+            } else {
+                // A single axis has one limit to confirm.
+                ahead.fitting += if self.axes() < 2 { confirm.min(1) } else { confirm } as f64;
+            }
         }
-        drop(map);
-        self.estimates.push_back(expected);
-        if self.estimates.len() > ESTIMATES {
-            self.estimates.pop_front();
-        }
-        let mut sorted = Vec::from(self.estimates.clone());
-        sorted.sort_unstable();
-        Ok(Some((sorted[sorted.len() / 2] - probes).max(1) + confirm))
+        Ok(Some(ahead))
+    }
+
+    /// So many probes, of which the usual share fails.
+    pub(super) fn usual_probes(&self, count: i64) -> Ahead {
+        Ahead::of(count as f64, self.usual().failing)
     }
 
     fn usual(&self) -> Usual {
-        let map = self.map.lock();
-        let axes = map.lattice().axes().iter().filter(|axis| map.varies(axis.name()));
-        Usual::over(axes.count())
+        Usual::over(self.axes())
     }
 
-    /// Whether the search ends once a limit is verified, rather than when most is proven.
+    /// The number of axes that are searched.
+    fn axes(&self) -> usize {
+        let map = self.map.lock();
+        let axes = map.lattice().axes().iter().filter(|axis| map.varies(axis.name()));
+        axes.count()
+    }
+
+    /// Whether the search ends once a limit is verified, rather than when most is proven: one axis is bisected.
     fn verifies(&self) -> Result<bool> {
         let proof = self.option("proof")?.clone().into_string().unwrap_or_default();
         let launch_axes = self.option("launch_axes")?.as_array_ref().map_or(0, |axes| axes.len());
-        Ok(proof == "verified" && launch_axes == 0)
+        Ok(proof == "verified" && launch_axes == 0 && self.axes() > 1)
     }
 
     /// Number of points of earlier executions that the strategy did not plan: the rule for the next point chose them.

@@ -6,3 +6,4 @@ mod neighbours;
 mod own;
 mod real_limits;
 mod results;
+mod time_left;

@@ -1,7 +1,7 @@
 //! The cost of probing an engine, measured during a search: seconds of a request by its tokens, seconds of a start, and
 //! the share of failures that kill the engine.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::boundary::{Point, Verdict};
 
@@ -51,6 +51,8 @@ pub struct Costs {
     serving: f64,
     /// Sums over them, by which a request's seconds are fitted.
     sums: Sums,
+    /// Failures that needed no start.
+    failing: Failing,
     /// Probes that needed a start, and their seconds.
     started: i64,
     starting: f64,
@@ -66,6 +68,60 @@ struct Sums {
     seconds_output: f64,
 }
 
+/// Sums over probes that failed: their number, their seconds, and their tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Failing {
+    count: i64,
+    seconds: f64,
+    input: f64,
+    output: f64,
+}
+
+/// What a probe is expected to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The point fits.
+    Fits,
+    /// The engine tries the requests, and they do not fit.
+    Fails,
+    /// The engine refuses the requests unseen: they are longer than it allows.
+    Refused,
+}
+
+/// The probes that a search expects to make.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ahead {
+    /// The points that are known, and what they should find.
+    pub points: Vec<(Point, Outcome)>,
+    /// How many other probes should fit.
+    pub fitting: f64,
+    /// How many other probes should fail.
+    pub failing: f64,
+    /// Points near which these others will be, if that is known.
+    pub near: Vec<Point>,
+    /// Whether the answers are confirmed after these probes.
+    pub confirms: bool,
+}
+
+impl Ahead {
+    /// So many probes, of which this share fails.
+    #[must_use]
+    pub fn of(probes: f64, failing: f64) -> Self {
+        Self {
+            fitting: probes * (1.0 - failing),
+            failing: probes * failing,
+            ..Self::default()
+        }
+    }
+
+    /// The number of probes.
+    #[must_use]
+    pub fn probes(&self) -> i64 {
+        self.points.len() as i64 + (self.fitting + self.failing).round() as i64
+    }
+}
+
 /// The tokens of a point's requests: all inputs, and one output, because requests decode together.
 fn tokens(point: &Point) -> (f64, f64) {
     let length = |axis: &str, default: f64| point.0.get(axis).map_or(default, |value| value.as_f64());
@@ -79,14 +135,19 @@ impl Costs {
         if self.failed && spent.starts > 0 && !spent.isolated {
             self.deaths += 1;
         }
+        let (input, output) = tokens(point);
         // The engine may be gone after any other verdict.
-        self.failed = !matches!(verdict, Verdict::Ok | Verdict::ShortOutput);
+        self.failed = !matches!(verdict, Verdict::Ok | Verdict::ShortOutput | Verdict::NotSent);
         self.failures += i64::from(self.failed);
         if spent.starts > 0 {
             self.started += 1;
             self.starting += spent.seconds;
-        } else if !self.failed {
-            let (input, output) = tokens(point);
+        } else if self.failed || verdict == Verdict::NotSent {
+            self.failing.count += 1;
+            self.failing.seconds += spent.seconds;
+            self.failing.input += input;
+            self.failing.output += output;
+        } else {
             self.served += 1;
             self.serving += spent.seconds;
             self.sums.input_squared += input * input;
@@ -126,18 +187,44 @@ impl Costs {
     /// to what was measured, or the mean if there are too few measurements or their lengths are too similar.
     #[must_use]
     pub fn seconds_of(&self, point: &Point) -> f64 {
+        let (input, output) = tokens(point);
+        self.by_tokens().map_or_else(
+            || self.request_seconds(),
+            |[per_input, per_output]| per_input * input + per_output * output,
+        )
+    }
+
+    /// Seconds per input token and per output token.
+    fn by_tokens(&self) -> Option<[f64; 2]> {
         let s = self.sums;
         let determinant = s.input_squared * s.output_squared - s.input_output * s.input_output;
-        if self.served < 3 || determinant <= 1e-6 * s.input_squared * s.output_squared {
-            return self.request_seconds();
+        if self.served < 2 || determinant <= 1e-6 * s.input_squared * s.output_squared {
+            return None;
         }
         let per_input = (s.seconds_input * s.output_squared - s.seconds_output * s.input_output) / determinant;
         let per_output = (s.seconds_output * s.input_squared - s.seconds_input * s.input_output) / determinant;
-        if per_input < 0.0 || per_output < 0.0 {
-            return self.request_seconds();
+        (per_input >= 0.0 && per_output >= 0.0).then_some([per_input, per_output])
+    }
+
+    /// Estimated seconds of a probe that fails, without a start: of this point, or of any. A failure takes the share of a
+    /// request's time that others took.
+    fn seconds_failing(&self, point: Option<&Point>) -> f64 {
+        let Failing {
+            count,
+            seconds,
+            input,
+            output,
+        } = self.failing;
+        let request = point.map_or_else(|| self.request_seconds(), |point| self.seconds_of(point));
+        let usual = self.by_tokens().map_or_else(
+            || count as f64 * self.request_seconds(),
+            |[per_input, per_output]| per_input * input + per_output * output,
+        );
+        match (count, point) {
+            (0, _) => request,
+            (_, Some(_)) if usual > 0.0 => request * seconds / usual,
+            _ => seconds / count as f64,
         }
-        let (input, output) = tokens(point);
-        per_input * input + per_output * output
     }
 
     /// Expected seconds of probing a point that fits with probability `chance`: its request, and the start after a
@@ -152,36 +239,54 @@ impl Costs {
         self.seconds_of(point) + (1.0 - chance) * deadly * self.start_seconds()
     }
 
-    /// Estimated seconds for `probes` more probes, of which this share fails; `None` before the first probe.
+    /// Estimated seconds of the probes ahead; `None` before the first probe. `survives` says that the engine is expected to
+    /// survive failures: as long as none was seen, they count as deadly otherwise.
     #[must_use]
-    pub fn seconds_left(&self, probes: i64, failing: f64) -> Option<f64> {
+    pub fn seconds_left(&self, ahead: &Ahead, survives: bool) -> Option<f64> {
         if self.total.probes == 0 {
             return None;
         }
         if self.total.isolated {
-            return Some(probes.max(0) as f64 * self.total.seconds / self.total.probes as f64);
+            return Some(ahead.probes().max(0) as f64 * self.total.seconds / self.total.probes as f64);
         }
-        let requests = self.total.seconds - self.total.starts as f64 * self.start_seconds();
-        // Only the next probe shows whether the last failure was deadly. Until one showed, failures count as deadly.
+        // Only the next probe shows whether the last failure was deadly.
         let known = self.failures - i64::from(self.failed);
-        let deadly = if known == 0 {
-            1.0
-        } else {
-            self.deaths as f64 / known as f64
+        let deadly = match known {
+            0 if survives => 0.0,
+            0 => 1.0,
+            _ => self.deaths as f64 / known as f64,
         };
-        let starts = failing * probes.max(0) as f64 + if self.failed { 1.0 } else { 0.0 };
-        let seconds = requests / self.total.probes as f64;
-        Some(probes.max(0) as f64 * seconds + starts * deadly * self.start_seconds())
+        let near = ahead.near.len() as f64;
+        let (fits, fails) = if ahead.near.is_empty() {
+            (self.request_seconds(), self.seconds_failing(None))
+        } else {
+            let fits: f64 = ahead.near.iter().map(|point| self.seconds_of(point)).sum();
+            let fails: f64 = ahead.near.iter().map(|point| self.seconds_failing(Some(point))).sum();
+            (fits / near, fails / near)
+        };
+        let mut seconds = ahead.fitting * fits + ahead.failing * fails;
+        let mut starts = ahead.failing;
+        for (point, outcome) in &ahead.points {
+            match outcome {
+                Outcome::Fits => seconds += self.seconds_of(point),
+                Outcome::Fails => {
+                    seconds += self.seconds_failing(Some(point));
+                    starts += 1.0;
+                }
+                Outcome::Refused => {}
+            }
+        }
+        starts += if self.failed { 1.0 } else { 0.0 };
+        Some(seconds + starts * deadly * self.start_seconds())
     }
 }
 
-/// A search that verifies a limit, as it usually is: medians on limits of engines' mechanisms (`benches/foreign.rhai`).
+/// A search before any limit agrees with its answers, as it usually is: medians on limits of engines' mechanisms
+/// (`benches/foreign.rhai`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Usual {
     /// Probes in all.
     pub probes: i64,
-    /// The least number of probes that is expected to be left.
-    pub least: i64,
     /// The share of the probes left that fail.
     pub failing: f64,
 }
@@ -190,20 +295,29 @@ impl Usual {
     /// The usual search over one, two, or three and more axes.
     #[must_use]
     pub fn over(axes: usize) -> Self {
-        let (probes, least, failing) = match axes {
-            0 | 1 => (11, 4, 0.35),
-            2 => (25, 4, 0.4),
-            _ => (46, 12, 0.55),
+        let (probes, failing) = match axes {
+            0 | 1 => (11, 0.42),
+            2 => (25, 0.4),
+            _ => (46, 0.5),
         };
-        Self { probes, least, failing }
+        Self { probes, failing }
     }
 
-    /// How many probes are usually left after so many.
+    /// How many probes are usually left after so many, of at most `budget`: no limit agrees after more than usual, so that
+    /// the search goes on until its budget is spent.
     #[must_use]
-    pub fn left(self, probes: i64) -> i64 {
-        (self.probes - probes).max(self.least)
+    pub fn left(self, probes: i64, budget: i64) -> i64 {
+        let rest = budget.saturating_sub(probes).max(0);
+        match self.probes - probes {
+            left if left >= LEAST => left.min(rest),
+            _ if budget == i64::MAX => LEAST,
+            _ => rest,
+        }
     }
 }
+
+/// The least number of probes that a search without a limit is expected to take yet.
+const LEAST: i64 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -236,7 +350,7 @@ mod tests {
             "half of the probes kill the engine"
         );
         assert_eq!(
-            costs.seconds_left(4, 0.5),
+            costs.seconds_left(&Ahead::of(4.0, 0.5), false),
             Some(128.0),
             "half of them fail, and each failure costs a start"
         );

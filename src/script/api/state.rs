@@ -6,9 +6,10 @@ use rhai::{Array, FnPtr, ImmutableString, Map};
 use super::boundary::{from_point, maybe, points_of, to_point};
 use crate::boundary::Point;
 use crate::cost::Costs;
+use crate::fault::Fault;
 use crate::script::boundary::BoundaryHandle;
 use crate::script::search::Search;
-use crate::script::{Caught, begin_call, from_script};
+use crate::script::{self, Caught, begin_call, from_script};
 
 /// The probe as `std/search/steps` makes it.
 fn probe_of(search: &Search, point: &Point) -> Dynamic {
@@ -337,10 +338,14 @@ pub mod state {
     /// ```
     #[rhai_fn(get = "left", pure)]
     pub fn left(search: &mut Search) -> Dynamic {
-        maybe(search.left, Dynamic::from)
+        maybe(search.left.as_ref(), |left| Dynamic::from(left.probes()))
     }
 
-    /// Sets roughly how many probes verifying takes: a whole number, or `()`.
+    /// Sets roughly how many probes verifying takes: a whole number, the `ahead` of `map.next_to_verify`, or `()`.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for anything else.
     ///
     /// # Example
     ///
@@ -350,9 +355,32 @@ pub mod state {
     /// search.left = 4;
     /// assert(search.left == 4);
     /// ```
-    #[rhai_fn(set = "left")]
-    pub fn set_left(search: &mut Search, left: Dynamic) {
-        search.left = left.as_int().ok();
+    #[rhai_fn(set = "left", return_raw)]
+    pub fn set_left(search: &mut Search, left: Dynamic) -> Caught<()> {
+        search.left = match left.as_int() {
+            _ if left.is_unit() => None,
+            Ok(count) => Some(search.usual_probes(count)),
+            Err(_) => Some(script::options(left.try_cast_result::<Map>().map_err(|other| {
+                Fault::usage(format!("`left` is a number of probes or what is ahead, not `{other}`"))
+            })?)?),
+        };
+        Ok(())
+    }
+
+    /// Reports the progress to the user: the probes so far, and the time left by `left`. `steps` calls it before each
+    /// probe, when the next step is known. It does nothing if no answer was recorded since.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/search/steps" as steps;
+    /// let search = steps::probe(steps::begin(boundary(#{ input: [1, 100] }, #{}), |p| "ok", #{}), #{ input: 5 });
+    /// search.left = 3;
+    /// search.tell_progress();
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn tell_progress(context: NativeCallContext, search: &mut Search) -> Caught<()> {
+        Ok(search.tell_progress(&begin_call(&context))?)
     }
 
     /// The points that are being probed.

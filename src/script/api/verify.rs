@@ -70,11 +70,12 @@ pub mod verify {
     ///
     /// Returns `()` if nothing can be verified: if the report does not bound every axis, or no limit agrees with all
     /// answers (as with one axis, which is bisected instead). Otherwise
-    /// `#{ next, certifies, planned, left, places, proven, held, verified, report }`:
+    /// `#{ next, certifies, planned, left, ahead, places, proven, held, verified, report }`:
     ///
     /// - `next` is the point to probe, `()` if nothing is left or if answers in flight come first; `certifies` is true if
     ///   it is a side of a place, and false if it tells apart limits that agree with all answers; `planned` are all
-    ///   points that a prediction made before needed so far; `left` is roughly how many probes remain
+    ///   points that a prediction made before needed so far; `left` is roughly how many probes remain, and `ahead`
+    ///   says which, for `search.left`
     /// - `places` are `#{ at, along, point, fits, fails }`: `at` is `"end"`, `"middle"` or `"workload"`; `point` is the
     ///   hardest point that is expected to fit; `fits` and `fails` are the points on its two sides along the axis
     ///   `along`, `()` for a side that the range does not reach
@@ -145,16 +146,16 @@ pub mod verify {
             let prediction = LimitPrediction::new(&known, &chance, graded.is_some(), options.within, workload.as_ref());
             let step = known.verify_prediction(&prediction, parallel, options.only_fits)?;
             let by = options.by.as_deref().unwrap_or("prediction");
-            return Ok(shown(&known, &step, by, None, None)?);
+            return Ok(shown(&known, &step, by, None)?);
         }
         let known = map.lock();
         Ok(match options.report {
             Some(report) => caught(known.verify_report(report, workload.as_ref(), parallel))?
-                .map(|(step, report)| shown(&known, &step, "report", None, Some(report)))
+                .map(|(step, report)| shown(&known, &step, "report", Some(report)))
                 .transpose()?
                 .unwrap_or(Dynamic::UNIT),
             None => caught(known.verify_fitted(workload.as_ref()))?
-                .map(|(step, left)| shown(&known, &step, "fitted", Some(left), None))
+                .map(|step| shown(&known, &step, "fitted", None))
                 .transpose()?
                 .unwrap_or(Dynamic::UNIT),
         })
@@ -241,18 +242,12 @@ fn taken<T: Clone + 'static>(options: &mut Map, name: &str, what: &str) -> Resul
         .transpose()
 }
 
-/// A step, as scripts see it. `left` is what an agreeing limit needs; other predictions need their open sides.
-fn shown(
-    map: &Boundary,
-    step: &VerificationStep,
-    by: &str,
-    left: Option<usize>,
-    report: Option<ReportedLimit>,
-) -> Result<Dynamic> {
+/// A step, as scripts see it.
+fn shown(map: &Boundary, step: &VerificationStep, by: &str, report: Option<ReportedLimit>) -> Result<Dynamic> {
     let is_complete = step.next.is_none() && step.proven.len() == step.places.len();
     let verified = match &*step.proven {
         [] => Dynamic::UNIT,
-        _ if left.is_some() && !is_complete => Dynamic::UNIT,
+        _ if by == "fitted" && !is_complete => Dynamic::UNIT,
         proven => to_script(&map.certificate(proven, by, report.as_ref())?)?,
     };
     let number = |count: usize| Dynamic::from_int(i64::try_from(count).unwrap_or(i64::MAX));
@@ -261,10 +256,8 @@ fn shown(
         ("next".into(), maybe(step.next.as_ref(), from_point)),
         ("certifies".into(), step.certifies.into()),
         ("planned".into(), from_points(&step.planned).into()),
-        (
-            "left".into(),
-            number(left.unwrap_or(2 * (step.places.len() - step.proven.len()))),
-        ),
+        ("left".into(), Dynamic::from_int(step.ahead.probes())),
+        ("ahead".into(), to_script(&step.ahead)?),
         ("places".into(), places.into()),
         ("proven".into(), number(step.proven.len())),
         ("held".into(), step.held.into()),

@@ -34,6 +34,9 @@ const FALLBACK_POSITIONS: [(i64, i64); 8] = [(1, 4), (3, 4), (1, 8), (7, 8), (3,
 /// Too few probes to estimate the total from: the two corners.
 const MIN_PROBES: u64 = 2;
 
+/// Halvings of a single axis that are expected before anything is known to fit.
+const HALVINGS: f64 = 7.0;
+
 /// An open box with at least this many times the volume that may stay unproven is probed before the search ends.
 const DOUBTFUL: f64 = 2.0;
 
@@ -164,7 +167,7 @@ impl Boundary {
     /// The expected total number of probes to reach `coverage`, after `probes` of them. `None` while too little is
     /// known.
     ///
-    /// A staircase of n corners under a smooth boundary leaves an open volume that shrinks with the (axes - 1)-th root
+    /// One axis is halved with each probe. With more, a staircase of n corners under a smooth boundary leaves an open volume that shrinks with the (axes - 1)-th root
     /// of n. Half of the probes so far located the boundary. That is not repeated, so only the other half grows.
     pub fn expected(&self, probes: u64, coverage: f64) -> Result<Option<u64>> {
         let open = 1.0 - self.coverage()?;
@@ -173,7 +176,11 @@ impl Boundary {
             return Ok(Some(probes));
         }
         let axes = i32::try_from(self.lattice.free().len()).unwrap_or(i32::MAX);
-        if probes < MIN_PROBES || wanted <= 0.0 || axes < 2 {
+        if axes < 2 && wanted > 0.0 {
+            let halvings = if open < 1.0 { (open / wanted).log2() } else { HALVINGS };
+            return Ok(Some(probes + halvings.ceil() as u64));
+        }
+        if probes < MIN_PROBES || wanted <= 0.0 {
             return Ok(None);
         }
         let all = probes as f64 * (1.0 + (open / wanted).powi(axes - 1)) / 2.0;

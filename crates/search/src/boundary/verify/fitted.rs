@@ -11,6 +11,7 @@ use super::super::{Boundary, Point, Scale};
 use super::place::{NARROW, Place, PlaceKind, axis_of};
 use super::prediction::LimitPrediction;
 use super::step::VerificationStep;
+use crate::cost::Ahead;
 use crate::error::{Error, Result as Checked};
 
 /// A place is proven from both sides if they are at most this fraction of the value itself (1/8) apart, for ranges that
@@ -55,9 +56,60 @@ const FOLLOWED: usize = 3;
 /// differ more.
 const SIDE: f64 = 2.0;
 
-/// Each place takes two probes, and the whole a few more.
-const PROBES_BY_PLACE: usize = 2;
-const FURTHER_PROBES: usize = 2;
+/// How many probes it usually takes to verify limits that agree with all answers, from the time on at which they do
+/// (`benches/foreign.rhai`).
+struct Usual {
+    /// At open places: for each of them, for each halving of what the limits differ there, and afterwards.
+    place: f64,
+    halving: f64,
+    afterwards: f64,
+    /// Once all places are proven: from where limits are told apart, from a place that is drawn at random, and from a large
+    /// region that is open.
+    telling: f64,
+    drawn: f64,
+    region: f64,
+    /// For each halving of what is open, if most of the range is proven before the limit is verified.
+    open: f64,
+    /// The share of them that fails.
+    failing: f64,
+}
+
+/// Two lengths; a length and the concurrency, whose limit is a curve; three axes.
+const USUAL: [Usual; 3] = [
+    Usual {
+        place: 0.3,
+        halving: 1.1,
+        afterwards: 3.6,
+        telling: 4.0,
+        drawn: 2.0,
+        region: 2.0,
+        open: 3.25,
+        failing: 0.5,
+    },
+    Usual {
+        place: 0.3,
+        halving: 1.0,
+        afterwards: 9.0,
+        telling: 9.0,
+        drawn: 6.0,
+        region: 2.0,
+        open: 5.5,
+        failing: 0.6,
+    },
+    Usual {
+        place: 0.5,
+        halving: 1.0,
+        afterwards: 16.0,
+        telling: 17.0,
+        drawn: 14.0,
+        region: 6.0,
+        open: 7.0,
+        failing: 0.6,
+    },
+];
+
+/// The share of the fitting volume that is left open when most of it is proven.
+const PROVEN: f64 = 0.05;
 
 /// The bracket on the axis of a place, as difficulties.
 struct Line {
@@ -80,14 +132,13 @@ impl Line {
 }
 
 impl Boundary {
-    /// The next step of verifying the limits that agree with all answers, and roughly how many probes are left; `None` if
-    /// none agrees, or if only one axis is searched, which is bisected instead. The limits are verified if nothing is
+    /// The next step of verifying the limits that agree with all answers; `None` if none agrees, or if only one axis is searched, which is bisected instead. The limits are verified if nothing is
     /// left to probe and all places are proven.
     ///
     /// # Errors
     ///
     /// `limit` if the boundary is too large to compute its volume.
-    pub fn verify_fitted(&self, workload: Option<&Point>) -> Checked<Option<(VerificationStep, usize)>> {
+    pub fn verify_fitted(&self, workload: Option<&Point>) -> Checked<Option<VerificationStep>> {
         let agreement = self
             .hypotheses()?
             .map_or(Agreement::None, |hypotheses| hypotheses.agreement);
@@ -101,6 +152,7 @@ impl Boundary {
         let mut widest = 0.0;
         let mut next = None;
         let mut certifies = false;
+        let mut halvings = 0.0;
         for place in &places {
             let Some(axis) = axis_of(self, place) else {
                 proven.push(place.clone());
@@ -112,6 +164,7 @@ impl Boundary {
                 proven.push(place.clone());
                 continue;
             }
+            halvings += (spread(place, axis, &line) / narrow).max(1.0).log2();
             // The position of the middle depends on the ends.
             if place.at == PlaceKind::Middle && next.is_some() {
                 continue;
@@ -123,8 +176,16 @@ impl Boundary {
                 next = Some(point);
             }
         }
+        let axes = self.free_axes();
+        let usual = match axes.len() {
+            0..=2 => &USUAL[usize::from(axes.iter().any(|axis| axis.name() == "concurrency"))],
+            _ => &USUAL[2],
+        };
+        let open = (places.len() - proven.len()) as f64;
+        let mut ahead = usual.afterwards + usual.place * open + usual.halving * halvings;
         if next.is_none() {
             next = prediction.most_unsure()?;
+            ahead = usual.telling;
         }
         if next.is_none() {
             next = prediction.rivalled()?;
@@ -132,13 +193,15 @@ impl Boundary {
         if next.is_none() {
             next = prediction.drawn()?;
             certifies = next.is_some();
+            ahead = usual.drawn;
         }
         if next.is_none() {
             let enough = WORTH * (self.volume()?.fits as f64).max(1.0);
             let open = prediction.most_open()?;
             next = open.filter(|open| open.settles >= enough).map(|open| open.point);
+            ahead = if next.is_some() { usual.region } else { 0.0 };
         }
-        let left = PROBES_BY_PLACE * (places.len() - proven.len()) + FURTHER_PROBES;
+        let ahead = self.usually_ahead(&places, ahead, usual)?;
         let step = VerificationStep {
             next,
             certifies,
@@ -146,8 +209,21 @@ impl Boundary {
             places,
             proven,
             held: true,
+            ahead,
         };
-        Ok(Some((step, left)))
+        Ok(Some(step))
+    }
+
+    /// The probes ahead: so many to verify a limit at these places, or fewer if most of the range is proven before.
+    fn usually_ahead(&self, places: &[Place], to_verify: f64, usual: &Usual) -> Checked<Ahead> {
+        let volume = self.volume()?;
+        let open = volume.open as f64 / ((volume.open + volume.fits) as f64).max(1.0);
+        let to_prove = usual.open * (open / PROVEN).max(1.0).log2();
+        Ok(Ahead {
+            near: places.iter().map(|place| place.point.clone()).collect(),
+            confirms: true,
+            ..Ahead::of(to_verify.min(to_prove), usual.failing)
+        })
     }
 
     /// The point to probe at a place that is not narrow enough, and how urgent it is.
@@ -155,8 +231,7 @@ impl Boundary {
         let difficulty = |point: &Point| axis.difficulty(axis.at(point));
         // While the limits disagree, their median is the most informative point; after that, both sides are probed.
         let expected = difficulty(&place.point);
-        let most = place.fails.as_ref().map_or(line.hard, difficulty);
-        let spread = most - place.fits.as_ref().map_or(line.easy, difficulty);
+        let spread = spread(place, axis, line);
         let target = if spread > narrow {
             expected
         } else if line.low < expected - narrow / 2.0 {
@@ -233,6 +308,12 @@ impl Boundary {
         }
         Ok(false)
     }
+}
+
+/// How far apart limits that agree with all answers are at a place.
+fn spread(place: &Place, axis: &Axis, line: &Line) -> f64 {
+    let difficulty = |point: &Point| axis.difficulty(axis.at(point));
+    place.fails.as_ref().map_or(line.hard, difficulty) - place.fits.as_ref().map_or(line.easy, difficulty)
 }
 
 /// How far apart the two sides of a place may be.

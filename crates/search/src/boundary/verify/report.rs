@@ -7,6 +7,7 @@ use super::place::Place;
 use super::prediction::LimitPrediction;
 use super::stated::Walk;
 use super::step::VerificationStep;
+use crate::cost::Outcome;
 use crate::error::{Error, Result};
 use crate::fmt::thousands;
 
@@ -100,6 +101,17 @@ impl ReportedLimit {
             && within(input, self.longest_input)
     }
 
+    /// Whether the engine refuses one request of a point for its length.
+    fn is_too_long(&self, point: &Point) -> bool {
+        let alone = Self {
+            longest: self.longest,
+            longest_input: self.longest_input,
+            max_model_len: self.max_model_len,
+            ..Self::default()
+        };
+        !alone.admits(point)
+    }
+
     /// The limit if the tokens were counted in requests of one length that take one block for their state, too, out of the
     /// same pool. vLLM writes the tokens of such a hybrid as requests × their length, and never uses one of the blocks.
     pub(in super::super) fn with_state(self, longest: u64) -> Option<Self> {
@@ -189,6 +201,14 @@ impl Boundary {
             let mut step = self.concluded(&walk, places, planned, is_answered)?;
             if step.proven.len() == step.places.len() && step.next.is_none() && !(parallel && self.is_waiting()) {
                 self.look_between(&prediction, &mut step)?;
+            } else if step.held {
+                // One more point will be looked at.
+                step.ahead.points.extend(step.ahead.points.last().cloned());
+            }
+            for (point, outcome) in &mut step.ahead.points {
+                if *outcome == Outcome::Fails && limit.is_too_long(point) {
+                    *outcome = Outcome::Refused;
+                }
             }
             return Ok(Some((step, limit)));
         }
@@ -274,6 +294,12 @@ impl Boundary {
             step.held = false;
             step.proven.clear();
         } else if !looked && let Some(open) = prediction.most_open()? {
+            let outcome = if prediction.expects(&open.point)? {
+                Outcome::Fits
+            } else {
+                Outcome::Fails
+            };
+            step.ahead.points.push((open.point.clone(), outcome));
             step.planned.push(open.point.clone());
             step.next = Some(open.point);
         }

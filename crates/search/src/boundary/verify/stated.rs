@@ -5,6 +5,7 @@ use super::super::{Boundary, Class, Point};
 use super::place::Place;
 use super::prediction::LimitPrediction;
 use super::step::VerificationStep;
+use crate::cost::{Ahead, Outcome};
 use crate::error::{Error, Result as Checked};
 
 /// How far the walk over the sides of all places got.
@@ -111,11 +112,20 @@ impl Boundary {
             Walk::Ended { held } => (None, *held),
         };
         let mut proven = Vec::new();
+        let mut ahead = Ahead::default();
         for place in places.iter().filter(|_| held) {
             let fits = place.fits.iter().map(|point| (point, Class::Fits));
             let mut known = true;
             for (point, side) in fits.chain(place.fails.iter().map(|point| (point, Class::Fails))) {
                 known = known && is_answered(place, point, side)?;
+                if self.is_unanswered(point)? {
+                    let outcome = if side == Class::Fits {
+                        Outcome::Fits
+                    } else {
+                        Outcome::Fails
+                    };
+                    ahead.points.push((point.clone(), outcome));
+                }
             }
             if known {
                 proven.push(place.clone());
@@ -128,6 +138,7 @@ impl Boundary {
             places,
             proven,
             held,
+            ahead,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::{Boundary, Class, Moves, Point, Scalar};
 use super::place::Place;
+use crate::cost::Ahead;
 use crate::error::Result;
 
 /// The next probe of a verification, and the places that are proven so far.
@@ -20,6 +21,8 @@ pub struct VerificationStep {
     pub proven: Vec<Place>,
     /// Whether no answer contradicts the prediction.
     pub held: bool,
+    /// The probes that it is expected to take yet.
+    pub ahead: Ahead,
 }
 
 impl Boundary {
