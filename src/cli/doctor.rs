@@ -168,6 +168,12 @@ fn docker(daemon: &Result<DockerInfo>) -> Finding {
 }
 
 fn container_limits(daemon: &DockerInfo) -> Finding {
+    if !daemon.memory_limit && daemon.rootless {
+        return Finding::attention(
+            "memory limits are not kept without root's rights on this machine",
+            "boot with cgroups of version 2 only (`systemd.unified_cgroup_hierarchy=1`), and let systemd delegate the memory controller to users (`Delegate=memory`)",
+        );
+    }
     if !daemon.memory_limit {
         return Finding::attention(
             "memory limits are not kept",

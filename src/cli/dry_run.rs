@@ -166,7 +166,7 @@ fn is_unset(value: &Value) -> bool {
 }
 
 /// Lines of the launch preview: label, the only runtime it applies to, JSON pointer.
-const LAUNCH: [(&str, Option<&str>, &str); 16] = [
+const LAUNCH: [(&str, Option<&str>, &str); 17] = [
     ("engine", None, "/info/engine"),
     ("runtime", None, "/runtime"),
     ("image", Some("docker"), "/launch/image"),
@@ -177,6 +177,7 @@ const LAUNCH: [(&str, Option<&str>, &str); 16] = [
     ("environment", None, "/launch/env"),
     ("files", None, "/launch/files"),
     ("mounts", Some("docker"), "/launch/mounts"),
+    ("published at port", Some("docker"), "/options/host_port"),
     ("memory limit, bytes", Some("docker"), "/launch/memory_limit"),
     ("shared memory, bytes", Some("docker"), "/launch/shm_size"),
     ("GPUs", None, "/launch/gpus"),

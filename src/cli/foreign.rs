@@ -111,8 +111,13 @@ const FOREIGN: &[(&str, &str)] = &[
     ("max-pair-distance", "search.max_pair_distance"),
     ("min-refinement-dist", "search.min_refinement_dist"),
     ("resume-from-file", "resume_from"),
-    ("hf-token", "env HF_TOKEN"),
-    ("hf-cache-dir hf-home", "env HF_HOME"),
+    (
+        "hf-token",
+        "hf_token_env; the name of an environment variable, or a file",
+    ),
+    ("hf-cache-dir", "hf_home"),
+    ("volume volumes mount", "mounts"),
+    ("publish", "host_port"),
     ("preset", "preset"),
     ("model-params", "model_params"),
     ("num-layers", "num_layers"),
@@ -130,9 +135,6 @@ pub(super) fn hint(name: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     let row = FOREIGN
         .iter()
         .find(|(foreign, _)| foreign.split(' ').any(|one| one == name.replace('_', "-")));
-    if let Some(variable) = row?.1.strip_prefix("env ") {
-        return Some(format!("here it is the environment variable `{variable}`"));
-    }
     let (own, remark) = row?.1.split_once("; ").unwrap_or((row?.1, ""));
     let remark = if remark.is_empty() {
         String::new()

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use super::flags::Assignments;
 use super::program::Program;
 use crate::fault::{Fault, Result};
+use crate::prompt::Hub;
 use crate::report::{Page, Terminal};
 use crate::run::{Run, add_secrets, is_remembered, named_secrets, remember};
 use crate::runtime::{Consent, Permits, Services, Want};
@@ -169,6 +170,11 @@ impl ScriptOptions {
             recorded.retain(known);
             named.extend(recorded);
         }
+        let value = |name: &str| {
+            let last = named.iter().rev().find(|(path, _)| path == name);
+            last.map(|(_, text)| text.as_str()).filter(|text| !text.is_empty())
+        };
+        Hub::give(value("hf_home"), value("hf_token_env"))?;
         let named = named.iter().map(|(path, text)| (path.as_str(), text.as_str()));
         permits.name(named, author == Author::User);
         Ok(permits)

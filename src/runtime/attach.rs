@@ -152,7 +152,7 @@ pub(super) async fn attach_container(
     let (client, inspected, url) = find_container(container, port, permits).await?;
     let id = inspected.id.clone().unwrap_or_default();
     let logs = ServerLog::create(run, name)?;
-    docker::follow(&client, &id, "1000", logs.clone());
+    docker::follow(&client, &id, "1000", logs.clone(), docker::Absence::default());
     let info = describe(container, &url, &inspected);
     Ok(Started {
         backend: Attached {

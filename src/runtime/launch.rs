@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -40,7 +41,11 @@ pub struct Launch {
     pub in_process: bool,
     /// Docker: port that the server listens on inside the container.
     pub port: u16,
+    /// Docker: port of this machine that it is published at. Set by the host, not by scripts.
+    #[serde(skip)]
+    pub host_port: Option<u16>,
     /// Docker: host folders to mount.
+    #[serde(deserialize_with = "mounts")]
     pub mounts: Vec<Mount>,
     /// Docker: hub cache folder of the image (with the `models--…` folders). The model's folder of the host's cache is
     /// mounted there read-only.
@@ -56,6 +61,9 @@ pub struct Launch {
     /// GPUs by index or UUID; empty: none.
     #[serde(deserialize_with = "gpu_names")]
     pub gpus: Vec<String>,
+    /// Docker: the runtime by which it gets the GPUs, if the user chose it. Set by the host, not by scripts.
+    #[serde(skip)]
+    pub gpu_runtime: Option<GpuRuntime>,
     /// Docker: size of /dev/shm in bytes.
     #[serde(deserialize_with = "bytes")]
     pub shm_size: Option<u64>,
@@ -110,6 +118,26 @@ pub struct HubModel {
     pub weights: bool,
 }
 
+/// A vendor's runtime of Docker, as in `docker run --runtime=nvidia`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GpuRuntime {
+    /// `nvidia`.
+    Nvidia,
+    /// `amd`.
+    Amd,
+}
+
+impl GpuRuntime {
+    /// Its name, which is also the vendor's.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nvidia => "nvidia",
+            Self::Amd => "amd",
+        }
+    }
+}
+
 /// A host folder mounted into a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -123,8 +151,50 @@ pub struct Mount {
     pub writable: bool,
 }
 
+impl FromStr for Mount {
+    type Err = Fault;
+
+    /// Reads `HOST:INSIDE`, `HOST:INSIDE:ro` or `HOST:INSIDE:rw`, as in `docker run --volume`.
+    fn from_str(text: &str) -> Result<Self> {
+        let (paths, writable) = match text.rsplit_once(':') {
+            Some((paths, "rw")) => (paths, true),
+            Some((paths, "ro")) => (paths, false),
+            _ => (text, false),
+        };
+        match paths.split_once(':') {
+            Some((host, container)) if !host.is_empty() && container.starts_with('/') && !container.contains(':') => {
+                Ok(Self {
+                    host: host.to_owned(),
+                    container: container.to_owned(),
+                    writable,
+                })
+            }
+            _ => Err(Fault::usage(format!(
+                "`{text}` is not a mount: write HOST:INSIDE, such as /data:/data, or HOST:INSIDE:rw for one that may be written to"
+            ))),
+        }
+    }
+}
+
+/// Reads mounts: a list of maps `#{ host, container, writable }` and of texts as [`Mount`] reads them, or a single one.
+///
+/// # Errors
+///
+/// Any other value.
+pub fn mounts<'de, D: serde::Deserializer<'de>>(mounts: D) -> std::result::Result<Vec<Mount>, D::Error> {
+    let mounts = match Value::deserialize(mounts)? {
+        Value::Array(mounts) => mounts,
+        mount => vec![mount],
+    };
+    let read = |mount: Value| match mount.as_str() {
+        Some(text) => text.parse().map_err(|fault: Fault| D::Error::custom(fault.message)),
+        None => serde_json::from_value(mount).map_err(D::Error::custom),
+    };
+    mounts.into_iter().map(read).collect()
+}
+
 /// Reads GPUs: a list of indices and UUIDs, or a single one; `"all"` stands for all GPUs of this machine, if there are
-/// any.
+/// any, and `"device=0,1"` for these, as in `docker run --gpus`.
 ///
 /// # Errors
 ///
@@ -147,6 +217,15 @@ pub fn gpu_names<'de, D: serde::Deserializer<'de>>(names: D) -> std::result::Res
         .into_iter()
         .map(|name| text(name).ok_or_else(wrong))
         .collect::<std::result::Result<_, _>>()?;
+    let names: Vec<String> = match names.first().and_then(|first| first.strip_prefix("device=")) {
+        // A command line may have split the list at its commas.
+        Some(first) => std::iter::once(first)
+            .chain(names[1..].iter().map(String::as_str))
+            .flat_map(|names| names.split(','))
+            .map(str::to_owned)
+            .collect(),
+        None => names,
+    };
     if names != ["all"] {
         return Ok(names);
     }
@@ -352,6 +431,37 @@ mod tests {
         let launch: Launch = serde_json::from_str(r#"{"gpus": [0, "GPU-ab"]}"#).unwrap();
         assert_eq!(launch.gpus, ["0", "GPU-ab"]);
         assert!(serde_json::from_str::<Launch>(r#"{"gpus": [true]}"#).is_err());
+    }
+
+    #[test]
+    fn gpus_and_mounts_are_written_as_for_docker() {
+        let read = |text: &str| serde_json::from_str::<Launch>(text);
+        for text in [r#"{"gpus": "device=0,GPU-ab"}"#, r#"{"gpus": ["device=0", "GPU-ab"]}"#] {
+            assert_eq!(read(text).unwrap().gpus, ["0", "GPU-ab"], "{text}");
+        }
+        let mount = |host: &str, container: &str, writable| Mount {
+            host: host.to_owned(),
+            container: container.to_owned(),
+            writable,
+        };
+        let given = r#"{"mounts": ["./data:/data", "/a:/b:ro", "/a:/c:rw", {"host": "/h", "container": "/i"}]}"#;
+        assert_eq!(
+            read(given).unwrap().mounts,
+            [
+                mount("./data", "/data", false),
+                mount("/a", "/b", false),
+                mount("/a", "/c", true),
+                mount("/h", "/i", false)
+            ]
+        );
+        assert_eq!(
+            read(r#"{"mounts": "/a:/b"}"#).unwrap().mounts,
+            [mount("/a", "/b", false)]
+        );
+        for wrong in [r#""/a""#, r#""/a:b""#, r#"":/b""#, r#""/a:/b:z""#, "1"] {
+            let read = read(&format!(r#"{{"mounts": [{wrong}]}}"#));
+            assert!(read.is_err(), "{wrong}: {read:?}");
+        }
     }
 
     fn one_file(name: &str) -> BTreeMap<String, String> {

@@ -31,7 +31,7 @@ pub use docker::{
     DockerInfo, GpuAccess, gpu_access, info as docker_info, is_present as image_is_present, model_volumes,
     remove_model_volumes,
 };
-pub use launch::{HubModel, Launch, Mount, bytes, environment, gpu_names};
+pub use launch::{GpuRuntime, HubModel, Launch, Mount, bytes, environment, gpu_names, mounts};
 pub use output::{Captured, ExecOutput, LogLine, ServerLog};
 pub use permits::{Consent, Grant, Origin, Permits, Want};
 pub use service::{Program, Service, placeholder_launch};

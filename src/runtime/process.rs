@@ -13,6 +13,7 @@ use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
 
 use crate::fault::{Fault, Kind, Result};
+use crate::prompt::Hub;
 use crate::run::{Run, hide_variables, hide_words};
 use crate::runtime::output::LineSplitter;
 use crate::runtime::output::read;
@@ -174,6 +175,9 @@ pub(in crate::runtime) async fn start(
     let inherited = |name: &str| std::env::var_os(name).is_some();
     for (name, value) in visible_devices(&gpus, &env, inherited) {
         env.insert(name.to_owned(), value);
+    }
+    for (name, value) in Hub::given_variables() {
+        env.entry(name).or_insert(value);
     }
     env.insert(RUN_VARIABLE.to_owned(), run.id().to_owned());
     let info = json!({

@@ -11,7 +11,7 @@ use super::attach::Attached;
 use super::docker::{Container, Inside};
 use super::process::Process;
 use super::state::{Exit, RuntimeKind, Started, State};
-use super::{Captured, ExecOutput, Launch, ServerLog, cgroup, launch};
+use super::{Captured, ExecOutput, Launch, ServerLog, launch};
 use crate::fault::{Fault, Kind, Result};
 use crate::sim::{self, SimHandle};
 
@@ -271,10 +271,10 @@ impl Service {
             Backend::Process(process) => Ok(process.pids()),
             Backend::Inside(inside) => inside.pids().await,
             Backend::InProcess(_) => Ok(vec![std::process::id()]),
-            Backend::Container(_) | Backend::Attached(..) => {
-                let folder = self.cgroup().await?;
-                Ok(folder.map(|folder| cgroup::processes(&folder)).unwrap_or_default())
-            }
+            Backend::Container(_) | Backend::Attached(..) => match self.container() {
+                Some(container) => container.pids().await,
+                None => Ok(Vec::new()),
+            },
         }
     }
 

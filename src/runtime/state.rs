@@ -80,6 +80,7 @@ impl Exit {
         Some(match self.ended_by? {
             EndedBy::Removed => "somebody else removed the engine's container".to_owned(),
             EndedBy::Restarted => "somebody else restarted the engine's container".to_owned(),
+            EndedBy::Daemon => "the Docker daemon was restarted, which ended the engine's container".to_owned(),
             EndedBy::Signal(signal) => format!("somebody else stopped the engine's container (signal {signal})"),
             EndedBy::MemoryLimit(bytes) => format!(
                 "the engine's container reached the memory limit of {:.1} GiB that profiler sets so that the machine stays usable; set `memory_limit` yourself",
@@ -109,6 +110,8 @@ pub enum EndedBy {
     Restarted,
     /// Its container was sent a signal: `docker stop`, `docker kill`.
     Signal(i32),
+    /// The Docker daemon was restarted, and ended its container.
+    Daemon,
     /// The kernel killed it, because its container reached the memory limit, in bytes, that this program chose.
     MemoryLimit(u64),
     /// A process ended by SIGTERM or SIGKILL, which it may have sent to itself.

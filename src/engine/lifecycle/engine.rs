@@ -16,7 +16,7 @@ use crate::engine::adapter::{Adapter, Readiness};
 use crate::engine::verdict::bounds::StartHistory;
 use crate::engine::verdict::rules::Rules;
 use crate::engine::wire::page::{MetricsPage, read_page};
-use crate::fault::{Fault, Kind, Result};
+use crate::fault::{Kind, Result};
 use crate::http::{self, ApiKey};
 use crate::prompt::ModelId;
 use crate::run::EnginePhase;
@@ -57,7 +57,6 @@ fn starts_command(adapter: &dyn Adapter, options: &LaunchOptions) -> bool {
     let mut seen = json!(options);
     seen["runtime"] = json!(RuntimeKind::Process);
     seen["limits"] = json!(Limits::SMALLEST);
-    seen["mounts"] = json!([]);
     seen["gpu_vendor"] = Value::Null;
     seen["version"] = Value::Null;
     // The start itself reports what is wrong with the launch.
@@ -84,15 +83,12 @@ impl Engine {
             Err(fault) if context.dry_run && fault.kind == Kind::NotAllowed => {}
             checked => checked?,
         }
-        let runtime = match options.runtime.as_deref() {
-            None | Some("auto") if options.url.is_some() || options.container.is_some() => RuntimeKind::Attach,
-            None | Some("auto") if adapter.name() == "sim" => RuntimeKind::Sim,
-            None | Some("auto") if starts_command(adapter.as_ref(), &options) => RuntimeKind::Process,
-            None | Some("auto") => RuntimeKind::Docker,
-            Some(named) => serde_json::from_value(json!(named)).map_err(|_| {
-                Fault::usage(format!("there is no runtime `{named}`"))
-                    .hint("one of: docker, process, attach, sim, auto")
-            })?,
+        let runtime = match options.named_runtime()? {
+            Some(named) => named,
+            None if options.url.is_some() || options.container.is_some() => RuntimeKind::Attach,
+            None if adapter.name() == "sim" => RuntimeKind::Sim,
+            None if starts_command(adapter.as_ref(), &options) => RuntimeKind::Process,
+            None => RuntimeKind::Docker,
         };
         // An adapter of the user's own may read any option when it launches.
         if runtime == RuntimeKind::Attach || adapter.shipped() {
@@ -198,8 +194,8 @@ impl Engine {
         read_page(request, &self.context.run).await
     }
 
-    /// The options as the adapter sees them: every key, the chosen runtime, this start's limits, mounts for a local
-    /// model and the GPU vendor.
+    /// The options as the adapter sees them: every key, the chosen runtime, this start's limits, the mounts with that of
+    /// a local model, and the GPU vendor.
     pub(crate) fn adapter_options(&self, limits: Option<Limits>) -> Value {
         let mut options = json!(self.options);
         options["runtime"] = json!(self.runtime);
@@ -207,7 +203,7 @@ impl Engine {
         if self.options.limit_concurrency == Some(false) && limits.is_some() {
             options["limits"]["concurrency"] = Value::Null;
         }
-        options["mounts"] = json!(self.model_mounts());
+        options["mounts"] = json!([self.model_mounts(), self.options.mounts.clone()].concat());
         options["gpu_vendor"] = json!(self.gpu_vendor());
         options["version"] = json!(self.version());
         options
@@ -230,8 +226,15 @@ impl Engine {
     /// The launch that serves the whole search range and the requested limits.
     pub(crate) fn launch_for(&self, requested: Limits) -> Result<Launch> {
         let limits = Some(self.full_limits(requested));
-        let mut launch = self.adapter.launch(&self.adapter_options(limits))?;
+        self.launch(&self.adapter_options(limits))
+    }
+
+    /// The launch for these options, as the adapter sees them, with what the host adds.
+    pub(crate) fn launch(&self, options: &Value) -> Result<Launch> {
+        let mut launch = self.adapter.launch(options)?;
         launch.container = self.container_to_start_in().map(str::to_owned);
+        launch.host_port = self.options.host_port;
+        launch.gpu_runtime = self.options.gpu_runtime();
         Ok(launch)
     }
 

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fault::{Fault, Result};
-use crate::prompt::PromptCache;
+use crate::prompt::{Hub, PromptCache};
 use crate::run::{Limits, Run};
-use crate::runtime::{Permits, RuntimeKind, Services, Target, bytes, environment, gpu_names};
+use crate::runtime::{
+    GpuRuntime, Mount, Permits, RuntimeKind, Services, Target, bytes, environment, gpu_names, mounts,
+};
 use crate::task::Tasks;
 use crate::telemetry::Source;
 
@@ -29,7 +31,8 @@ pub struct LaunchOptions {
     pub revision: Option<String>,
     /// Tokenizer if it is not the model's own: id, folder or `tokenizer.json`.
     pub tokenizer: Option<String>,
-    /// `docker`, `process`, `attach` or `sim`. Default: the adapter's choice.
+    /// `docker`, `process`, `attach` or `sim`; `nvidia` or `amd` is `docker` with that runtime. Default: the adapter's
+    /// choice.
     pub runtime: Option<String>,
     /// Docker image. Default: the adapter's.
     pub image: Option<String>,
@@ -37,6 +40,15 @@ pub struct LaunchOptions {
     pub program: Option<String>,
     /// Port that the engine listens on inside its container. Default: the adapter's.
     pub port: Option<u16>,
+    /// Docker: port of this machine at which the engine is published. Default: a free one.
+    pub host_port: Option<u16>,
+    /// Docker: host folders for the container.
+    #[serde(deserialize_with = "mounts")]
+    pub mounts: Vec<Mount>,
+    /// Folder of the Hugging Face cache and token, as [`Hub::give`] got it from the command line.
+    pub hf_home: Option<String>,
+    /// Environment variable or file with the Hugging Face token, as [`Hub::give`] got it from the command line.
+    pub hf_token_env: Option<String>,
     /// Attach: URL of the engine.
     pub url: Option<String>,
     /// Attach: environment variable that holds the server's API key. Default: `OPENAI_API_KEY`.
@@ -240,6 +252,17 @@ impl LaunchOptions {
                 "name a GPU for each rank, such as `gpus=[0,1]`",
             );
         }
+        for (name, given, variable) in [
+            ("hf_home", &self.hf_home, "HF_HOME"),
+            ("hf_token_env", &self.hf_token_env, "HF_TOKEN"),
+        ] {
+            if given.as_ref().is_some_and(|given| !Hub::was_given(given)) {
+                return Err(Fault::not_allowed(
+                    format!("`{name}` counts only on the command line of a shipped script"),
+                    format!("set the environment variable {variable} instead"),
+                ));
+            }
+        }
         let hz = self.sample_hz.0;
         if !(1.0..=1000.0).contains(&hz) {
             return wrong(
@@ -259,6 +282,24 @@ impl LaunchOptions {
             *tokenizer = context.permits.check_model(tokenizer, &context.home)?;
         }
         Ok(())
+    }
+
+    /// The runtime that is named; `None` if the adapter chooses.
+    pub(crate) fn named_runtime(&self) -> Result<Option<RuntimeKind>> {
+        let name = match self.runtime.as_deref() {
+            None | Some("auto") => return Ok(None),
+            Some(_) if self.gpu_runtime().is_some() => return Ok(Some(RuntimeKind::Docker)),
+            Some(name) => name,
+        };
+        serde_json::from_value(json!(name)).map(Some).map_err(|_| {
+            Fault::usage(format!("there is no runtime `{name}`"))
+                .hint("one of: docker, process, attach, sim, auto; nvidia or amd for docker with that runtime")
+        })
+    }
+
+    /// Docker's runtime by which the container is to get the GPUs.
+    pub(crate) fn gpu_runtime(&self) -> Option<GpuRuntime> {
+        serde_json::from_value(json!(self.runtime)).ok()
     }
 
     pub(crate) fn isolates(&self) -> bool {
@@ -290,6 +331,8 @@ impl LaunchOptions {
             ("container", self.container.is_some(), &[Attach, Process]),
             ("image", self.image.is_some(), &[Docker]),
             ("port", self.port.is_some() && !published, &[Docker]),
+            ("host_port", self.host_port.is_some(), &[Docker]),
+            ("mounts", !self.mounts.is_empty(), &[Docker]),
             ("memory_limit", self.memory_limit.is_some(), &[Docker]),
             ("shm_size", self.shm_size.is_some(), &[Docker]),
             ("api_key_env", self.api_key_env.is_some(), &[Attach]),
@@ -407,8 +450,6 @@ pub struct Context {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn read(options: Value) -> Result<LaunchOptions> {

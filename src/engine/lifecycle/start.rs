@@ -23,7 +23,7 @@ use crate::fault::{Fault, Kind, Result};
 use crate::fmt::excerpt;
 use crate::run::EnginePhase;
 use crate::run::{Event, Evidence, Limits, SlotLimit};
-use crate::runtime::{Exit, HubModel, Launch, Origin, RuntimeKind, attach, start};
+use crate::runtime::{EndedBy, Exit, HubModel, Launch, Origin, RuntimeKind, attach, start};
 use crate::sim::Spec;
 use crate::task::lock;
 use crate::telemetry::{Phase, Sampler};
@@ -77,7 +77,7 @@ pub(crate) fn start_with(
     let shown = format!("{} {limits}", engine.name());
     engine.phase(EnginePhase::Starting, &shown)?;
     let options = engine.adapter_options(Some(limits));
-    let launch = engine.adapter.launch(&options)?;
+    let launch = engine.launch(&options)?;
     let server = {
         let _starting = lock(&engine.starting);
         let server = launch_server(engine, launch)?;
@@ -283,7 +283,14 @@ fn start_failure(engine: &Engine, limits: Limits, why: &NotReady, log: &[String]
         Some(line) if memory || cause == Some(Cause::LengthLimit) => vec![line],
         _ => last_words(log),
     };
+    let stopped = |exit: &Exit| {
+        !matches!(
+            exit.ended_by,
+            None | Some(EndedBy::MemoryLimit(_) | EndedBy::Process(_))
+        )
+    };
     let unexplained = match (exit, said) {
+        (Some(exit), _) if stopped(exit) => Cause::Stopped,
         (Some(_), _) => Cause::Exited,
         (None, Some(_)) => Cause::Engine,
         (None, None) => Cause::Timeout,

@@ -21,8 +21,8 @@ use tempfile::NamedTempFile;
 use url::Url;
 
 use crate::fault::{Fault, Result};
-use crate::home;
 use crate::task::lock;
+use crate::{file, home};
 
 /// The public hub.
 const ENDPOINT: &str = "https://huggingface.co";
@@ -49,14 +49,92 @@ pub struct Hub {
     pub patience: Duration,
 }
 
+/// Settings of the command line, which win over the environment.
+#[derive(Clone, Debug, Default)]
+struct Given {
+    home: Option<PathBuf>,
+    token: Option<Secret>,
+    /// Their texts, as typed.
+    typed: Vec<String>,
+}
+
+static GIVEN: Mutex<Option<Given>> = Mutex::new(None);
+
+/// Largest file of a token, in bytes.
+const LARGEST_TOKEN: u64 = 64 << 10;
+
 impl Hub {
-    /// The settings from the environment.
+    /// The settings from the environment, and from the command line where it has others.
     ///
     /// # Errors
     ///
     /// `usage` if `HF_ENDPOINT` is no HTTP URL; `missing` if there is no folder for the cache.
     pub fn from_env() -> Result<Self> {
-        Self::from_variables(|name| std::env::var(name).ok(), home::cache())
+        let given = lock(&GIVEN).clone().unwrap_or_default();
+        let variable = |name: &str| match name {
+            "HF_HOME" if given.home.is_some() => Some(given.home.as_ref()?.to_str()?.to_owned()),
+            "HF_HUB_CACHE" | "HUGGINGFACE_HUB_CACHE" if given.home.is_some() => None,
+            "HF_TOKEN" if given.token.is_some() => Some(given.token.as_ref()?.reveal().to_owned()),
+            name => std::env::var(name).ok(),
+        };
+        Self::from_variables(variable, home::cache())
+    }
+
+    /// Sets the folder that the environment names by `HF_HOME`, and reads the token from the environment variable or
+    /// file `token`, for this process from now on.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a folder that is none; `missing` without such a variable or file. The message leaves `token` out,
+    /// because it may be a token.
+    pub fn give(home: Option<&str>, token: Option<&str>) -> Result<()> {
+        let mut given = Given {
+            typed: [home, token].into_iter().flatten().map(str::to_owned).collect(),
+            ..Given::default()
+        };
+        if let Some(home) = home {
+            let path = std::path::absolute(home).map_err(|error| Fault::usage(format!("`hf_home`: {error}")))?;
+            if path.exists() && !path.is_dir() || path.to_str().is_none() {
+                return Err(Fault::usage(format!("`hf_home` is `{home}`, which is no folder")));
+            }
+            given.home = Some(path);
+        }
+        if let Some(token) = token {
+            let read = match std::env::var(token) {
+                Ok(value) => Some(value),
+                Err(_) if Path::new(token).is_file() => {
+                    String::from_utf8(file::read(Path::new(token), LARGEST_TOKEN)?).ok()
+                }
+                Err(_) => None,
+            };
+            given.token = read.and_then(Secret::new);
+            if given.token.is_none() {
+                return Err(Fault::missing(
+                    "`hf_token_env` names no environment variable and no file that holds a token",
+                    "give the name of one, never the token itself: --hf-token-env HF_TOKEN, --hf-token-env ./token",
+                ));
+            }
+        }
+        *lock(&GIVEN) = Some(given);
+        Ok(())
+    }
+
+    /// Whether the command line gave this folder, or this name of the token.
+    pub(crate) fn was_given(text: &str) -> bool {
+        let given = lock(&GIVEN);
+        given.iter().flat_map(|given| &given.typed).any(|typed| typed == text)
+    }
+
+    /// The variables by which other programs find the folder of the command line, if it names one.
+    pub(crate) fn given_variables() -> Vec<(String, String)> {
+        let home = lock(&GIVEN).as_ref().and_then(|given| given.home.clone());
+        let text = |path: PathBuf| path.display().to_string();
+        home.map_or_else(Vec::new, |home| {
+            vec![
+                ("HF_HUB_CACHE".to_owned(), text(home.join("hub"))),
+                ("HF_HOME".to_owned(), text(home)),
+            ]
+        })
     }
 
     /// The settings from these variables; `caches` is the user's cache folder.

@@ -17,15 +17,15 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
+use super::daemon::DockerInfo;
 use super::{connect, daemon, labelled};
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
 use crate::outside::Bounded;
 use crate::run::Run;
 use crate::runtime::state::{EndedBy, Exit, State};
 use crate::runtime::supervisor::Supervisor;
-use crate::runtime::{Captured, cgroup, launch, owner};
+use crate::runtime::{Captured, cgroup, launch, owner, process_tree};
 use crate::task::lock;
-use crate::warning::Warning;
 
 /// The run's registry of its containers.
 #[derive(Clone, Default)]
@@ -33,11 +33,36 @@ pub(in crate::runtime) struct ContainerRegistry {
     pub(in crate::runtime) names: Arc<Mutex<BTreeSet<String>>>,
     /// Removes the containers if this program is killed. Started with the first container.
     supervisor: Arc<OnceLock<Supervisor>>,
+    /// Facts about the daemon, from the last start that succeeded.
+    facts: Arc<Mutex<Option<DockerInfo>>>,
     /// Cancelled when stopping is forced.
     pub(in crate::runtime) force_kill: CancellationToken,
 }
 
 impl ContainerRegistry {
+    /// Connects to the daemon and asks for its facts, or takes those that are known. A daemon that answered before is
+    /// waited for if it went away, and may have changed then.
+    pub(super) async fn daemon(&self, run: &Run) -> Result<(Docker, DockerInfo)> {
+        let mut known = lock(&self.facts).clone();
+        let docker = match connect().await {
+            Err(fault) if self.supervisor.get().is_none() => return Err(fault),
+            Err(_) => {
+                known = None;
+                daemon::connect_again(run).await?
+            }
+            Ok(docker) => docker,
+        };
+        let facts = match known {
+            Some(known) => known,
+            None => daemon::facts(&docker).await?,
+        };
+        Ok((docker, facts))
+    }
+
+    pub(super) fn keep_facts(&self, daemon: &DockerInfo) {
+        *lock(&self.facts) = Some(daemon.clone());
+    }
+
     /// Starts the supervisor of the containers of the daemon at `address`. Must be called before anything is created.
     pub(super) fn supervise(&self, run: &str, address: &str) -> Result<()> {
         if self.supervisor.get().is_none() {
@@ -80,6 +105,7 @@ pub(super) struct Own {
     /// Whether only a few folders are writable.
     pub(super) read_only: bool,
     pub(super) registry: ContainerRegistry,
+    pub(super) absence: daemon::Absence,
     /// Exit status, read once before removal.
     pub(super) exit: Mutex<Option<Exit>>,
     pub(super) removed: tokio::sync::Mutex<bool>,
@@ -142,12 +168,17 @@ impl Container {
             return Ok(());
         }
         if self.state().await?.exit().is_none() {
-            self.stop_running(own, grace).await?;
+            if let Err(fault) = self.stop_running(own, grace).await {
+                self.await_return(fault).await?;
+            }
             // We killed it, so no OOM event is expected.
             let state = self.inspect().await?;
             self.keep_exit(&state.map_or_else(|| State::Exited(removed_exit()), to_state));
         }
-        remove(&self.docker, &self.name).await?;
+        if let Err(fault) = remove(&self.docker, &self.name).await {
+            self.await_return(fault).await?;
+            remove(&self.docker, &self.name).await?;
+        }
         *removed = true;
         lock(&own.registry.names).remove(&self.name);
         Ok(())
@@ -200,6 +231,18 @@ impl Container {
                 ended_by: own_limit.map(EndedBy::MemoryLimit),
                 ..exit
             }),
+            State::Exited(exit)
+                if !exit.oom_killed
+                    && self
+                        .own
+                        .as_ref()
+                        .is_some_and(|own| own.absence.ended(exit.finished_at.as_deref())) =>
+            {
+                State::Exited(Exit {
+                    ended_by: Some(EndedBy::Daemon),
+                    ..exit
+                })
+            }
             State::Exited(exit) if !exit.oom_killed => State::Exited(Exit {
                 ended_by: self.signal_since(started, exit.code).await.map(EndedBy::Signal),
                 ..exit
@@ -264,9 +307,19 @@ impl Container {
         Ok(folder.filter(|folder| folder.to_string_lossy().contains(&self.id)))
     }
 
+    /// Its processes on this machine: those of its cgroup, or without one of its own those of its pid namespace.
+    pub(in crate::runtime) async fn pids(&self) -> Result<Vec<u32>> {
+        if let Some(folder) = self.cgroup().await? {
+            return Ok(cgroup::processes(&folder));
+        }
+        // Podman without root's rights makes no groups of version 1.
+        let first = self.inspect().await?.and_then(|state| state.pid);
+        let first = first.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid != 0);
+        Ok(first.map(process_tree::in_namespace_of).unwrap_or_default())
+    }
+
     async fn inspect(&self) -> Result<Option<ContainerState>> {
-        let deadline = tokio::time::Instant::now() + AWAY;
-        let mut told = false;
+        let deadline = tokio::time::Instant::now() + BETWEEN_STATES;
         loop {
             let asked = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
             let fault = match asked.await {
@@ -279,15 +332,16 @@ impl Container {
                 }
                 Err(error) => daemon::explain(error),
             };
-            // It may be restarting, for example after an update. Its containers come back afterwards, or have exited.
-            if !daemon::is_away(&fault) || tokio::time::Instant::now() >= deadline {
-                return Err(fault);
-            }
-            if let Some(own) = self.own.as_ref().filter(|_| !std::mem::replace(&mut told, true)) {
-                let message = format!("{}; waiting up to {} s for it", fault.message, AWAY.as_secs());
-                own.run.warn(Warning::new("docker_away", message))?;
-            }
-            tokio::time::sleep(AWAY_PAUSE).await;
+            // Its containers come back with it, or have exited.
+            self.await_return(fault).await?;
+        }
+    }
+
+    /// Waits for the daemon if it went away; any other fault is returned.
+    async fn await_return(&self, fault: Fault) -> Result<()> {
+        match &self.own {
+            Some(own) => own.absence.await_return(&self.docker, fault, Some(&own.run)).await,
+            None => daemon::await_return(&self.docker, fault, None).await,
         }
     }
 
@@ -421,14 +475,13 @@ pub(in crate::runtime) fn remove_all_blocking(run: &str, host: &str, address: &s
                     let _ = remove(&docker, &found.name).await;
                 }
             }
-            tokio::time::sleep(AWAY_PAUSE).await;
+            tokio::time::sleep(daemon::AWAY_PAUSE).await;
         }
     });
 }
 
-/// How long to wait for a daemon that went away, and how often to check.
-const AWAY: Duration = Duration::from_secs(120);
-const AWAY_PAUSE: Duration = Duration::from_millis(500);
+/// How long a container may be between two states.
+const BETWEEN_STATES: Duration = Duration::from_secs(120);
 
 /// How long after the exit the event may still arrive.
 const MAX_DELAY: Duration = Duration::from_secs(2);

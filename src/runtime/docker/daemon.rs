@@ -1,21 +1,24 @@
 //! Connection to the daemon, Docker or podman, that the user names or that listens on one of the usual sockets; its
 //! facts; and explanations of its errors.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::error::Error as _;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error;
-use bollard::models::{ContainerSummary, SystemVersion};
+use bollard::models::{ContainerSummary, SystemInfoCgroupVersionEnum, SystemVersion};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::fault::{Fault, Kind, Result};
+use crate::run::Run;
+use crate::task::lock;
+use crate::warning::Warning;
 use crate::{home, http, outside};
 
 /// Used until the version is negotiated.
@@ -24,7 +27,7 @@ const VERSION: &bollard::ClientVersion = bollard::API_DEFAULT_VERSION;
 const TIMEOUT_SECONDS: u64 = 120;
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 
-/// Connects and negotiates the API version.
+/// Connects, with the newest version of the API that both sides know.
 ///
 /// # Errors
 ///
@@ -39,11 +42,41 @@ pub(in crate::runtime) async fn connect() -> Result<Docker> {
 ///
 /// As [`connect`].
 pub(super) async fn connect_to(host: &str) -> Result<Docker> {
-    let client = open(host)?;
-    client
-        .negotiate_version()
-        .await
-        .map_err(|error| unreachable(host, &error))
+    // Podman takes half a second to say its version.
+    let known = lock(&VERSIONS).get(host).map(negotiated);
+    let client = open(host, &known.unwrap_or(*VERSION))?;
+    if known.is_some() {
+        answers(&client).await.map_err(|error| unreachable(host, &error))?;
+        return Ok(client);
+    }
+    let version = client.version().await.map_err(|error| unreachable(host, &error))?;
+    let client = open(host, &negotiated(&version))?;
+    lock(&VERSIONS).insert(host.to_owned(), version);
+    Ok(client)
+}
+
+/// Fails if there is no answer, whatever it is.
+async fn answers(docker: &Docker) -> std::result::Result<(), Error> {
+    match docker.ping().await {
+        Err(error) if status(&error).is_none() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The versions of the daemons at these addresses.
+static VERSIONS: Mutex<BTreeMap<String, SystemVersion>> = Mutex::new(BTreeMap::new());
+
+/// The newest version of the API that both sides know.
+fn negotiated(daemon: &SystemVersion) -> bollard::ClientVersion {
+    let text = daemon.api_version.as_deref().unwrap_or_default();
+    let numbers = text.split_once('.');
+    let parsed = numbers.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    let (major_version, minor_version) = parsed.unwrap_or((VERSION.major_version, VERSION.minor_version));
+    let daemon = bollard::ClientVersion {
+        major_version,
+        minor_version,
+    };
+    if daemon < *VERSION { daemon } else { *VERSION }
 }
 
 /// The address of the daemon: the one that the user names (`DOCKER_HOST`, `CONTAINER_HOST`, the Docker context), else
@@ -128,10 +161,10 @@ fn read(path: &Path) -> Option<serde_json::Value> {
     serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()
 }
 
-fn open(host: &str) -> Result<Docker> {
+fn open(host: &str, version: &bollard::ClientVersion) -> Result<Docker> {
     let opened = match host.split_once("://") {
-        Some(("unix" | "npipe", _)) => Docker::connect_with_local(host, TIMEOUT_SECONDS, VERSION),
-        Some(("tcp" | "http", _)) if is_loopback(host) => Docker::connect_with_http(host, TIMEOUT_SECONDS, VERSION),
+        Some(("unix" | "npipe", _)) => Docker::connect_with_local(host, TIMEOUT_SECONDS, version),
+        Some(("tcp" | "http", _)) if is_loopback(host) => Docker::connect_with_http(host, TIMEOUT_SECONDS, version),
         _ => return Err(remote(host)),
     };
     opened.map_err(|error| unreachable(host, &error))
@@ -224,7 +257,12 @@ pub(super) fn is_podman(version: &SystemVersion) -> bool {
 
 /// Asks this daemon for its facts.
 pub(super) async fn facts(docker: &Docker) -> Result<DockerInfo> {
-    let version = docker.version().await.map_err(explain)?;
+    let address = address()?;
+    let known = lock(&VERSIONS).get(&address).cloned();
+    let version = match known {
+        Some(version) => version,
+        None => docker.version().await.map_err(explain)?,
+    };
     let info = docker.info().await.map_err(explain)?;
     let mut runtimes: Vec<String> = info.runtimes.unwrap_or_default().into_keys().collect();
     runtimes.sort();
@@ -235,22 +273,37 @@ pub(super) async fn facts(docker: &Docker) -> Result<DockerInfo> {
         let devices = devices.into_iter().filter(|device| is_cdi(&device.source));
         devices.filter_map(|device| device.id).collect()
     });
+    let podman = is_podman(&version);
+    // Podman's answer has it, where Docker's clients do not look.
+    let rootless = is_secured("name=rootless") || (podman && !listens_as_root(&address).await);
+    // Without root's rights, nobody limits a group of version 1. Podman says that it does.
+    let limits = !(rootless && info.cgroup_version == Some(SystemInfoCgroupVersionEnum::_1));
     Ok(DockerInfo {
-        address: address()?,
-        podman: is_podman(&version),
+        address,
+        podman,
         version: version.version.unwrap_or_default(),
         api: docker.client_version().to_string(),
-        rootless: is_secured("name=rootless"),
+        rootless,
         selinux: is_secured("name=selinux"),
         runtimes,
         default_runtime: info.default_runtime.unwrap_or_default(),
         cdi_folders: info.cdi_spec_dirs.unwrap_or_default(),
         cdi_devices: devices,
-        memory_limit: info.memory_limit.unwrap_or(false),
-        swap_limit: info.swap_limit.unwrap_or(false),
+        memory_limit: info.memory_limit.unwrap_or(false) && limits,
+        swap_limit: info.swap_limit.unwrap_or(false) && limits,
         memory: info.mem_total.and_then(|bytes| u64::try_from(bytes).ok()),
         root: info.docker_root_dir,
     })
+}
+
+/// Whether root listens on this socket.
+async fn listens_as_root(address: &str) -> bool {
+    let Some(socket) = address.strip_prefix("unix://") else {
+        return true;
+    };
+    let stream = tokio::net::UnixStream::connect(socket).await;
+    let peer = stream.and_then(|stream| stream.peer_cred());
+    peer.is_ok_and(|peer| peer.uid() == 0)
 }
 
 /// The fault if the daemon cannot be reached.
@@ -298,7 +351,9 @@ pub(in crate::runtime) fn explain(error: Error) -> Fault {
     let text = match error {
         Error::DockerResponseServerError { message, .. } => message.trim().to_owned(),
         Error::DockerStreamError { error } => error.trim().to_owned(),
-        _ if io_kind(error).is_some() || matches!(error, Error::HyperLegacyError { .. }) => {
+        _ if io_kind(error).is_some()
+            || matches!(error, Error::HyperLegacyError { .. } | Error::HyperResponseError { .. }) =>
+        {
             return Fault::missing(
                 format!("{AWAY}: {}", chain(error)),
                 "check whether it is running: `systemctl status docker`, or `podman.socket`",
@@ -328,7 +383,7 @@ const REMEDIES: [(&[&str], &str); 7] = [
     ),
     (
         &PORT_IN_USE,
-        "end what listens on that port, or leave `port` to profiler",
+        "end what listens on that port, or leave `host_port` out for a free one",
     ),
     (
         &[
@@ -427,6 +482,76 @@ pub(super) async fn list_in_any_state(address: &str, filters: &HashMap<&str, Vec
     outside::page(text.as_bytes()).map_err(|error| failed(error.to_string()))
 }
 
+/// How long to wait for a daemon that went away, and how often to look for it.
+const AWAY_TIME: Duration = Duration::from_secs(120);
+pub(super) const AWAY_PAUSE: Duration = Duration::from_millis(500);
+
+/// Waits for a daemon that no longer answers, as `fault` says, because it may be restarting, for example after an
+/// update. The run gets a warning.
+///
+/// # Errors
+///
+/// Any other fault is returned at once; that of the daemon if it stays away.
+pub(super) async fn await_return(docker: &Docker, fault: Fault, run: Option<&Run>) -> Result<()> {
+    if !is_away(&fault) {
+        return Err(fault);
+    }
+    if let Some(run) = run {
+        let message = format!("{}; waiting up to {} s for it", fault.message, AWAY_TIME.as_secs());
+        run.warn(Warning::new("docker_away", message))?;
+    }
+    let deadline = tokio::time::Instant::now() + AWAY_TIME;
+    loop {
+        match answers(docker).await {
+            Ok(()) => return Ok(()),
+            Err(error) if tokio::time::Instant::now() >= deadline => return Err(explain(error)),
+            Err(_) => tokio::time::sleep(AWAY_PAUSE).await,
+        }
+    }
+}
+
+/// When the daemon of a container was last away, as far as that was noticed.
+#[derive(Clone, Default)]
+pub(in crate::runtime) struct Absence(Arc<Mutex<Option<(jiff::Timestamp, jiff::Timestamp)>>>);
+
+/// A daemon stops its containers before it goes, and those that it finds when it comes back.
+const AROUND_ABSENCE: Duration = Duration::from_secs(20);
+
+impl Absence {
+    /// As [`await_return`], and notes the absence.
+    pub(super) async fn await_return(&self, docker: &Docker, fault: Fault, run: Option<&Run>) -> Result<()> {
+        let gone = jiff::Timestamp::now();
+        await_return(docker, fault, run).await?;
+        *lock(&self.0) = Some((gone, jiff::Timestamp::now()));
+        Ok(())
+    }
+
+    /// Whether a container that ended then (RFC 3339; `None` if that is not known) was ended by it.
+    pub(super) fn ended(&self, finished: Option<&str>) -> bool {
+        let Some((gone, back)) = *lock(&self.0) else {
+            return false;
+        };
+        let finished: Option<jiff::Timestamp> = finished.and_then(|time| time.parse().ok());
+        finished.is_none_or(|time| gone - AROUND_ABSENCE <= time && time <= back + AROUND_ABSENCE)
+    }
+}
+
+/// Connects to a daemon that answered before in this run, and waits for it if it went away.
+///
+/// # Errors
+///
+/// As [`connect`] and [`await_return`].
+pub(super) async fn connect_again(run: &Run) -> Result<Docker> {
+    let host = address()?;
+    let client = open(&host, VERSION)?;
+    if let Err(error) = answers(&client).await {
+        await_return(&client, explain(error), Some(run)).await?;
+        // It may be another version of the daemon.
+        lock(&VERSIONS).remove(&host);
+    }
+    connect_to(&host).await
+}
+
 /// Whether the daemon answered before but no longer does.
 pub(super) fn is_away(fault: &Fault) -> bool {
     fault.message.starts_with(AWAY)
@@ -495,7 +620,7 @@ mod tests {
             "ssh://me@host",
             "tcp://me:secret@example.org:2376",
         ] {
-            let fault = open(host).unwrap_err();
+            let fault = open(host, VERSION).unwrap_err();
             assert_eq!(fault.kind, Kind::Missing, "{host}");
             assert!(fault.hint.unwrap().contains("DOCKER_HOST"), "{host}");
             assert!(!fault.message.contains("secret"));

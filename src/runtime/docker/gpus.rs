@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::daemon::DockerInfo;
 use crate::fault::{Fault, Result};
 use crate::file;
+use crate::runtime::GpuRuntime;
 use crate::telemetry::{self, GpuFiles};
 
 /// A way in which containers get GPUs.
@@ -21,6 +22,8 @@ pub enum GpuAccess {
     Cdi(Vec<String>),
     /// A default runtime of another name, which is asked by `NVIDIA_VISIBLE_DEVICES`.
     DefaultRuntime(String),
+    /// The runtime `nvidia`, which the user chose and which is asked by `NVIDIA_VISIBLE_DEVICES`.
+    NvidiaRuntime,
     /// AMD's runtime `amd`, which is asked by `AMD_VISIBLE_DEVICES`.
     AmdRuntime,
     /// The device files of AMD's driver.
@@ -36,6 +39,7 @@ impl std::fmt::Display for GpuAccess {
                 f,
                 "the default runtime `{name}` is asked for them by `NVIDIA_VISIBLE_DEVICES`; whether it gives them shows at the first start"
             ),
+            Self::NvidiaRuntime => f.write_str("NVIDIA's runtime `nvidia` gives containers the GPUs"),
             Self::AmdRuntime => f.write_str("AMD's runtime `amd` gives containers the GPUs"),
             Self::Files => f.write_str("by the device files of AMD's driver"),
         }
@@ -146,6 +150,32 @@ impl DockerInfo {
     }
 }
 
+/// The way by a runtime that the user chose.
+fn by_runtime(runtime: GpuRuntime, daemon: &DockerInfo) -> Result<GpuAccess> {
+    let name = runtime.name();
+    if daemon.podman || !daemon.runtimes.iter().any(|known| known == name) {
+        return Err(Fault::missing(
+            format!(
+                "{} has no runtime called `{name}`: it has {}",
+                daemon.name(),
+                daemon.runtimes.join(", ")
+            ),
+            match runtime {
+                GpuRuntime::Nvidia => {
+                    "`--runtime docker` leaves the way to profiler, see `profiler doctor`; or install the NVIDIA container toolkit and run `sudo nvidia-ctk runtime configure --runtime=docker`, then restart Docker"
+                }
+                GpuRuntime::Amd => {
+                    "`--runtime docker` leaves the way to profiler, see `profiler doctor`; or install AMD's container toolkit and run `sudo amd-ctk runtime configure`, then restart Docker"
+                }
+            },
+        ));
+    }
+    Ok(match runtime {
+        GpuRuntime::Nvidia => GpuAccess::NvidiaRuntime,
+        GpuRuntime::Amd => GpuAccess::AmdRuntime,
+    })
+}
+
 /// How containers get the GPUs of this vendor (`nvidia` or `amd`).
 ///
 /// # Errors
@@ -239,12 +269,13 @@ pub(super) enum Gpus {
     Files(GpuFiles),
 }
 
-/// Determines how to give the GPUs with these names (at least one) to a container.
+/// Determines how to give the GPUs with these names (at least one) to a container: by the runtime that the user chose,
+/// if any.
 ///
 /// # Errors
 ///
-/// `missing` without such a GPU, or if containers cannot have it.
-pub(super) fn resolve(daemon: &DockerInfo, names: &[String]) -> Result<Gpus> {
+/// `missing` without such a GPU, if containers cannot have it, or if the daemon lacks that runtime.
+pub(super) fn resolve(daemon: &DockerInfo, names: &[String], runtime: Option<GpuRuntime>) -> Result<Gpus> {
     let has_nvidia = Path::new("/dev/nvidiactl").exists();
     let are_indices = names.iter().all(|name| name.parse::<u32>().is_ok());
     let selected = match telemetry::select(names) {
@@ -254,8 +285,17 @@ pub(super) fn resolve(daemon: &DockerInfo, names: &[String]) -> Result<Gpus> {
         Err(_) => Vec::new(),
     };
     let vendor = selected.first().map_or("nvidia", |gpu| gpu.vendor.name());
-    let access = gpu_access(vendor, daemon);
-    if selected.is_empty() && !has_nvidia && !matches!(access, Ok(GpuAccess::Toolkit | GpuAccess::Cdi(_))) {
+    let access = match runtime {
+        Some(runtime) => Ok(by_runtime(runtime, daemon)?),
+        None => gpu_access(vendor, daemon),
+    };
+    if selected.is_empty()
+        && !has_nvidia
+        && !matches!(
+            access,
+            Ok(GpuAccess::Toolkit | GpuAccess::NvidiaRuntime | GpuAccess::Cdi(_))
+        )
+    {
         return Err(Fault::missing(
             "this machine has no GPU that a container could use",
             "see `profiler doctor`; for NVIDIA install the driver and the container toolkit, for AMD the amdgpu driver; `gpus: []` starts without",
@@ -302,8 +342,8 @@ fn requested(access: GpuAccess, vendor: &str, gpus: &[Known], files: Option<GpuF
     let indices: Option<Vec<String>> = gpus.iter().map(|gpu| Some(gpu.index?.to_string())).collect();
     Ok(match access {
         GpuAccess::Toolkit => Gpus::Request(None, ids),
-        GpuAccess::DefaultRuntime(_) => Gpus::Runtime(
-            None,
+        GpuAccess::NvidiaRuntime | GpuAccess::DefaultRuntime(_) => Gpus::Runtime(
+            (access == GpuAccess::NvidiaRuntime).then_some("nvidia"),
             vec![
                 format!("NVIDIA_VISIBLE_DEVICES={}", ids.join(",")),
                 "NVIDIA_DRIVER_CAPABILITIES=compute,utility".to_owned(),

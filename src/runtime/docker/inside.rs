@@ -98,7 +98,7 @@ impl Inside {
 
     /// Its processes as this machine numbers them; empty if they are not visible.
     pub(in crate::runtime) async fn pids(&self) -> Result<Vec<u32>> {
-        let mut pids = processes(&self.container).await?;
+        let mut pids = self.container.pids().await?;
         pids.retain(|pid| !self.before.contains(pid));
         Ok(pids)
     }
@@ -139,11 +139,6 @@ impl Inside {
             let _ = input.flush().await;
         }
     }
-}
-
-async fn processes(container: &Container) -> Result<Vec<u32>> {
-    let folder = container.cgroup().await?;
-    Ok(folder.map(|folder| cgroup::processes(&folder)).unwrap_or_default())
 }
 
 /// The container that an engine is started in.
@@ -188,7 +183,7 @@ pub(in crate::runtime) async fn start(
         ));
     };
     let container = Container::attached(docker.clone(), id.clone(), name);
-    let before = processes(&container).await?.into_iter().collect();
+    let before = container.pids().await?.into_iter().collect();
     let token = if grant.token { launch::token_env() } else { Vec::new() };
     let env = launch.env.iter().map(|(name, value)| format!("{name}={}", fill(value)));
     let env = env

@@ -17,8 +17,8 @@ use bollard::query_parameters::{
 };
 pub(super) use container::{Container, ContainerRegistry, remove, remove_all_blocking, remove_blocking};
 use daemon::Listed;
+pub(super) use daemon::{Absence, address, connect, explain, usual_sockets};
 pub use daemon::{DockerInfo, info};
-pub(super) use daemon::{address, connect, explain, usual_sockets};
 pub use gpus::{GpuAccess, gpu_access};
 pub(super) use inside::{Inside, Place, start as start_inside};
 pub use pull::is_present;

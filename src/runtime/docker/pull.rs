@@ -112,7 +112,11 @@ async fn pull(docker: &Docker, daemon: &DockerInfo, reference: &str, run: &Run) 
             failure.message
         );
         run.warn(Warning::new("pull_cut_off", message))?;
-        tokio::time::sleep(pause).await;
+        if daemon::is_away(&failure) {
+            daemon::await_return(docker, failure, Some(run)).await?;
+        } else {
+            tokio::time::sleep(pause).await;
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bollard::Docker;
 use bollard::container::LogOutput;
@@ -20,10 +21,10 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::container::{self, Own};
-use super::daemon::{self, DockerInfo};
+use super::daemon::{self, Absence, DockerInfo};
 use super::gpus::{self, Gpus};
 use super::network::{self, OwnNetwork};
-use super::{Container, ContainerRegistry, connect};
+use super::{Container, ContainerRegistry};
 use crate::fault::{Fault, Result};
 use crate::fmt::GIB;
 use crate::prompt::Hub;
@@ -35,7 +36,7 @@ use crate::runtime::{Grant, HubModel, Launch, ServerLog, disk_free, free_port, l
 use crate::task::lock;
 use crate::warning::Warning;
 
-/// Attempts with another port if the chosen one was taken in the meantime.
+/// Attempts if the chosen port was taken in the meantime, or the daemon went away.
 const ATTEMPTS: usize = 3;
 
 /// Prepares a start: pulls the image, finds GPUs and model cache.
@@ -51,21 +52,41 @@ pub(in crate::runtime) async fn prepare(
         .image
         .as_deref()
         .ok_or_else(|| Fault::usage("`image` is missing: a container needs one"))?;
-    let docker = connect().await?;
-    let daemon = daemon::facts(&docker).await?;
+    let (docker, daemon) = registry.daemon(run).await?;
     registry.supervise(run.id(), &daemon.address)?;
     // Checked before an image of many GB is pulled.
-    let gpus = if launch.gpus.is_empty() {
-        None
-    } else {
-        Some(gpus::resolve(&daemon, &launch.gpus)?)
+    let gpus = match (launch.gpus.as_slice(), launch.gpu_runtime) {
+        ([], Some(runtime)) => {
+            return Err(Fault::missing(
+                format!(
+                    "the runtime `{}` gives a container GPUs, and none is named or found",
+                    runtime.name()
+                ),
+                "name them with `gpus`, or leave out the runtime; see `profiler doctor`",
+            ));
+        }
+        ([], None) => None,
+        (names, runtime) => Some(gpus::resolve(&daemon, names, runtime)?),
     };
+    if launch.host_port.is_some() && !grant.network {
+        return Err(Fault::not_allowed(
+            "`host_port` belongs to the usual network, from which this image is kept",
+            "leave it out, or allow the network: `--allow net=huggingface.co`",
+        ));
+    }
     let image = super::pull::ensure(&docker, &daemon, image, run).await?;
     // If the user sets no limit, this one keeps the machine usable.
     let own_limit = match launch.memory_limit {
         Some(_) => None,
-        None => daemon.memory.map(own_limit),
+        None => daemon.memory.filter(|_| daemon.memory_limit).map(own_limit),
     };
+    if launch.memory_limit.is_some() && !daemon.memory_limit {
+        let message = format!(
+            "this {} keeps no memory limits: `memory_limit` has no effect",
+            daemon.name()
+        );
+        run.warn(Warning::new("no_memory_limit", message))?;
+    }
     let cache = model_cache(launch, grant, run).await?;
     let words = hide_words(&launch.args).join(" ");
     phase(run, EnginePhase::Starting, &format!("{} {words}", image.reference))?;
@@ -164,70 +185,61 @@ impl ContainerStart {
     pub(in crate::runtime) async fn run(mut self) -> Result<Started<Container>> {
         lock(&self.registry.names).insert(self.plan.name.clone());
         let labels = super::labels(self.run.id());
-        let mut own = if self.plan.grant.network {
-            None
-        } else {
-            OwnNetwork::create(&self.docker, &self.daemon, &self.plan.name, &labels, &self.run).await?
-        };
+        let mut isolated = !self.plan.grant.network;
         let mut attempt = 1;
         let (id, base_url) = loop {
-            let (reach, base_url) = match own {
-                Some(own) => (
-                    Reach::Own(own.address),
-                    format!("http://{}:{}", own.address, self.plan.launch.port),
-                ),
-                // Another process may take the port before the daemon does; see [`ATTEMPTS`].
-                None => {
-                    let port = free_port(0)?;
-                    (Reach::Published(port), format!("http://127.0.0.1:{port}"))
-                }
-            };
-            let created = self.create_and_start(reach, labels.clone()).await;
-            let unreachable = match (&created, own) {
-                // Podman removes the bridge when the container ends, so only of one that runs it says anything.
-                (Ok(id), Some(own)) => !own.is_here() && self.is_running(id).await,
-                _ => false,
-            };
-            if let (Ok(id), false) = (&created, unreachable) {
-                break (id.clone(), base_url);
-            }
-            // Remove it whether it was created or not.
-            let removed = container::remove(&self.docker, &self.plan.name).await;
-            match created {
-                Ok(_) => {
+            let fault = match self.attempt(isolated, &labels).await {
+                Ok((id, base_url, own)) => {
+                    // Podman removes the bridge when the container ends, so only of one that runs it says anything.
+                    let is_unreachable = match own {
+                        Some(own) => !own.is_here() && is_running(&self.docker, &id).await.unwrap_or(false),
+                        None => false,
+                    };
+                    if !is_unreachable {
+                        break (id, base_url);
+                    }
+                    container::remove(&self.docker, &self.plan.name).await?;
                     network::warn_unreachable(&self.daemon, &self.run)?;
-                    own = None;
+                    isolated = false;
+                    continue;
                 }
-                Err(fault) if daemon::lacks_init(&fault) && !self.plan.without_init => {
-                    let message = format!(
-                        "{}; the container is started without an init process, so dead processes of the engine's workers stay until it ends",
-                        fault.message
-                    );
-                    self.run.warn(Warning::new("no_init", message))?;
-                    self.plan.without_init = true;
-                    // The network was removed with the container.
-                    if own.is_some() {
-                        own =
-                            OwnNetwork::create(&self.docker, &self.daemon, &self.plan.name, &labels, &self.run).await?;
-                    }
+                Err(fault) => fault,
+            };
+            let was_away = daemon::is_away(&fault);
+            if was_away {
+                daemon::await_return(&self.docker, fault.clone(), Some(&self.run)).await?;
+            }
+            // Remove it, with its network, whether it was created or not.
+            let removed = container::remove(&self.docker, &self.plan.name).await;
+            if daemon::lacks_init(&fault) && !self.plan.without_init {
+                let message = format!(
+                    "{}; the container is started without an init process, so dead processes of the engine's workers stay until it ends",
+                    fault.message
+                );
+                self.run.warn(Warning::new("no_init", message))?;
+                self.plan.without_init = true;
+            } else if attempt < ATTEMPTS
+                && (was_away || (daemon::is_port_conflict(&fault) && self.plan.launch.host_port.is_none()))
+            {
+                attempt += 1;
+            } else {
+                if removed.is_ok() {
+                    lock(&self.registry.names).remove(&self.plan.name);
                 }
-                Err(fault) if daemon::is_port_conflict(&fault) && attempt < ATTEMPTS => attempt += 1,
-                Err(fault) => {
-                    if removed.is_ok() {
-                        lock(&self.registry.names).remove(&self.plan.name);
-                    }
-                    return Err(fault);
-                }
+                return Err(fault);
             }
         };
+        self.registry.keep_facts(&self.daemon);
         let docker = &self.docker;
-        follow(docker, &id, "all", self.logs.clone());
+        let absence = Absence::default();
+        follow(docker, &id, "all", self.logs.clone(), absence.clone());
         let info = self.info(&id);
         let own = Own {
             run: self.run,
             limit: self.plan.own_limit,
             read_only: self.plan.is_read_only(),
             registry: self.registry,
+            absence,
             exit: Mutex::default(),
             removed: tokio::sync::Mutex::default(),
         };
@@ -246,9 +258,34 @@ impl ContainerStart {
         })
     }
 
-    async fn is_running(&self, id: &str) -> bool {
-        let found = self.docker.inspect_container(id, None::<InspectContainerOptions>).await;
-        found.is_ok_and(|found| found.state.and_then(|state| state.running) == Some(true))
+    /// Creates and starts the container, `isolated` in a network of its own where that can be reached. Returns its id,
+    /// its base URL and that network.
+    async fn attempt(
+        &self,
+        isolated: bool,
+        labels: &HashMap<String, String>,
+    ) -> Result<(String, String, Option<OwnNetwork>)> {
+        let own = if isolated {
+            OwnNetwork::create(&self.docker, &self.daemon, &self.plan.name, labels, &self.run).await?
+        } else {
+            None
+        };
+        let (reach, base_url) = match own {
+            Some(own) => (
+                Reach::Own(own.address),
+                format!("http://{}:{}", own.address, self.plan.launch.port),
+            ),
+            // Another process may take a free port before the daemon does; see [`ATTEMPTS`].
+            None => {
+                let port = match self.plan.launch.host_port {
+                    Some(port) => port,
+                    None => free_port(0)?,
+                };
+                (Reach::Published(port), format!("http://127.0.0.1:{port}"))
+            }
+        };
+        let id = self.create_and_start(reach, labels.clone()).await?;
+        Ok((id, base_url, own))
     }
 
     /// Creates a container, adds its files and starts it. Returns its id.
@@ -307,34 +344,95 @@ fn own_limit(machine: u64) -> u64 {
 }
 
 /// Follows a container's log into `logs` until the container exits, starting with the last `tail` lines (`all` or a
-/// number).
-pub(in crate::runtime) fn follow(docker: &Docker, id: &str, tail: &str, logs: ServerLog) {
+/// number). If the daemon restarts and the container outlives it, goes on with the first line that is missing; after a
+/// `tail` that is a number, with the next one that is written.
+pub(in crate::runtime) fn follow(docker: &Docker, id: &str, tail: &str, logs: ServerLog, absence: Absence) {
     let (docker, id, tail) = (docker.clone(), id.to_owned(), tail.to_owned());
     tokio::spawn(async move {
-        let options = LogsOptionsBuilder::default()
-            .follow(true)
-            .stdout(true)
-            .stderr(true)
-            .tail(&tail)
-            .build();
-        let mut chunks = std::pin::pin!(docker.logs(&id, Some(options)));
-        // Chunks of either stream may end in the middle of a line.
-        let (mut out, mut err) = (LineSplitter::default(), LineSplitter::default());
-        while let Some(chunk) = chunks.next().await {
-            let lines = match chunk {
-                Ok(LogOutput::StdErr { message }) => err.push(&message),
-                Ok(LogOutput::StdOut { message } | LogOutput::StdIn { message } | LogOutput::Console { message }) => {
-                    out.push(&message)
-                }
-                Err(error) => vec![format!("[profiler: reading the container's log failed: {error}]")],
+        let mut tail = tail.as_str();
+        let mut seen = 0;
+        loop {
+            // A daemon that shuts down may end the answer as if the container had exited.
+            let fault = match follow_once(&docker, &id, tail, &mut seen, &logs).await {
+                Ok(()) => match is_running(&docker, &id).await {
+                    Ok(false) => break,
+                    Ok(true) => None,
+                    Err(error) if daemon::is_gone(&error) => break,
+                    Err(error) => Some(daemon::explain(error)),
+                },
+                Err(error) => Some(daemon::explain(error)),
             };
-            lines.into_iter().for_each(|line| logs.push(line));
-        }
-        for line in [out.finish(), err.finish()].into_iter().flatten() {
-            logs.push(line);
+            if let Some(fault) = fault {
+                if let Err(fault) = absence.await_return(&docker, fault, None).await {
+                    logs.push(format!(
+                        "[profiler: reading the container's log failed: {}]",
+                        fault.message
+                    ));
+                    break;
+                }
+            } else {
+                tokio::time::sleep(SOON).await;
+            }
+            if tail != "all" {
+                tail = "0";
+                seen = 0;
+            }
         }
         logs.end();
     });
+}
+
+/// When to look again at a container whose log has ended and which still runs: it is about to exit.
+const SOON: Duration = Duration::from_millis(50);
+
+async fn is_running(docker: &Docker, id: &str) -> std::result::Result<bool, bollard::errors::Error> {
+    let found = docker.inspect_container(id, None::<InspectContainerOptions>).await?;
+    Ok(found.state.and_then(|state| state.running) == Some(true))
+}
+
+/// Follows a log until the container exits, and leaves out the lines that were `seen`.
+async fn follow_once(
+    docker: &Docker,
+    id: &str,
+    tail: &str,
+    seen: &mut usize,
+    logs: &ServerLog,
+) -> std::result::Result<(), bollard::errors::Error> {
+    let options = LogsOptionsBuilder::default()
+        .follow(true)
+        .stdout(true)
+        .stderr(true)
+        .tail(tail)
+        .build();
+    let mut chunks = std::pin::pin!(docker.logs(id, Some(options)));
+    // Chunks of either stream may end in the middle of a line.
+    let (mut out, mut err) = (LineSplitter::default(), LineSplitter::default());
+    let mut skip = *seen;
+    let mut push = |line| match skip {
+        0 => {
+            *seen += 1;
+            logs.push(line);
+        }
+        _ => skip -= 1,
+    };
+    let mut failed = None;
+    while let Some(chunk) = chunks.next().await {
+        match chunk {
+            Ok(LogOutput::StdErr { message }) => err.push(&message).into_iter().for_each(&mut push),
+            Ok(LogOutput::StdOut { message } | LogOutput::StdIn { message } | LogOutput::Console { message }) => {
+                out.push(&message).into_iter().for_each(&mut push);
+            }
+            Err(error) => failed = Some(error),
+        }
+    }
+    match failed {
+        // The rest of an unfinished line comes with the whole line.
+        Some(error) => Err(error),
+        None => {
+            [out.finish(), err.finish()].into_iter().flatten().for_each(push);
+            Ok(())
+        }
+    }
 }
 
 /// The inputs of the request that creates a container.

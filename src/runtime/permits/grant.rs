@@ -142,6 +142,18 @@ impl Permits {
                 unlisted.join("`, `")
             ));
         }
+        // A folder of the image may hold its programs. A model is mounted where it is on this machine.
+        let by_script = |mount: &&Mount| {
+            let real = fs::canonicalize(&mount.host).unwrap_or_default();
+            mount.host != mount.container
+                && !self.names(|named| named.folders.iter().any(|folder| real.starts_with(folder)))
+        };
+        if let Some(mount) = launch.mounts.iter().find(by_script) {
+            return Some(format!(
+                "the script mounts `{}` at `{}`, whose files could send it elsewhere",
+                mount.host, mount.container
+            ));
+        }
         if let (RuntimeKind::Process, Some(container)) = (kind, &launch.container) {
             return Some(format!(
                 "this run did not start the container `{container}`, whose programs could read it"

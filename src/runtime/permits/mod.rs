@@ -11,6 +11,7 @@ pub use want::Want;
 
 use std::os::fd::AsRawFd as _;
 use std::path::{Component, Path, PathBuf};
+use std::str::FromStr as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -20,6 +21,7 @@ use url::{Host, Url};
 use super::address::{API_KEY, server_url};
 use crate::fault::{Fault, Kind, Result};
 use crate::run::hide_url;
+use crate::runtime::Mount;
 use crate::task::lock;
 use crate::{file, http};
 
@@ -67,9 +69,9 @@ struct Named {
     containers: Vec<String>,
     // Images and programs.
     starts: Vec<String>,
-    // Canonical paths of files, and of model folders.
+    // Canonical paths of files, and of the folders of models and mounts.
     files: Vec<PathBuf>,
-    models: Vec<PathBuf>,
+    folders: Vec<PathBuf>,
     // Files that a shipped script may write.
     outputs: Vec<String>,
     /// Whether the user types the script (the REPL). Ports of this machine and images in it then count as named by the
@@ -547,7 +549,7 @@ impl Permits {
     /// The permission to use a canonical path; `None` if the command line names it for reading, so that none is needed.
     fn path_want(&self, real: &Path, access: Access) -> Option<Want> {
         let below = |folder: &PathBuf| real.starts_with(folder);
-        if access == Access::Read && self.names(|named| named.models.iter().any(below)) {
+        if access == Access::Read && self.names(|named| named.folders.iter().any(below)) {
             return None;
         }
         let how = match access {
@@ -576,8 +578,15 @@ impl Named {
             "image" | "program" => self.starts.push(text.to_owned()),
             // In most scripts it is a number of tokens, and then no script writes a file of that name.
             "output" => self.outputs.push(text.to_owned()),
+            "mounts" => {
+                let whole = Mount::from_str(text).map(|mount| vec![mount]);
+                let several = || text.split(',').filter_map(|one| one.trim().parse().ok()).collect();
+                let mounts: Vec<Mount> = whole.unwrap_or_else(|_| several());
+                self.folders
+                    .extend(mounts.iter().filter_map(|mount| canonical(Path::new(&mount.host)).ok()));
+            }
             // A model has many files, so its folder is added. A name that is not a path is a model of the hub.
-            "model" | "tokenizer" => self.models.extend(real.ok().map(|mut model| {
+            "model" | "tokenizer" => self.folders.extend(real.ok().map(|mut model| {
                 if model.is_file() {
                     model.pop();
                 }

@@ -433,3 +433,30 @@ fn a_file_is_written_only_in_an_allowed_folder_however_it_is_named() {
     let named = named.to_str().unwrap();
     assert_eq!(naming("output", named).check_output(named).unwrap(), other.join("x"));
 }
+
+#[test]
+fn a_mount_that_the_user_did_not_name_costs_the_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let launch = Launch {
+        token: true,
+        ..mount(folder.path(), false)
+    };
+    let mounts = format!("/no/such:/n,{}:/m", folder.path().display());
+    let check = |permits: &Permits| permits.check_launch(RuntimeKind::Docker, &launch, &SHIPPED).unwrap();
+    assert!(check(&naming("mounts", &mounts)).token);
+    let allowed = format!("mount={}", folder.path().display());
+    let grant = check(&Permits::parse([allowed.clone()]).unwrap());
+    assert!(
+        !grant.token && !grant.keeps_model && grant.withheld[0].contains("--allow token"),
+        "{grant:?}"
+    );
+    assert!(check(&Permits::parse([allowed, "token".to_owned()]).unwrap()).token);
+
+    // Naming a folder allows to read it.
+    let writable = mount(folder.path(), true);
+    let fault = refused(
+        &naming("mounts", &format!("{}:/m:rw", folder.path().display())),
+        &writable,
+    );
+    assert!(fault.hint.unwrap().contains("--allow mount="));
+}

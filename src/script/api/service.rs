@@ -16,7 +16,7 @@ use super::jobs::strings;
 use crate::engine::{Arguments, DefaultsTo, ProbeProgram, ProgramOptions};
 use crate::fault::{Fault, Result};
 use crate::run::hide_variable;
-use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, bytes, environment, placeholder_launch};
+use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, bytes, environment, mounts, placeholder_launch};
 use crate::script::adapter::{REQUEST_TIMEOUT, Server};
 use crate::script::convert::deserialize_as;
 use crate::script::host::{EngineHandle, LogOptions, Service};
@@ -355,7 +355,7 @@ pub mod docker {
     /// Starts a container and returns it as a service. It is stopped at the end of the run at the latest.
     ///
     /// Options: `image`; `entrypoint`, `args` (arrays of strings); `env` (a map of strings); `port` (inside the
-    /// container, see `url`); `mounts` (`#{ host, container, writable }` each);
+    /// container, see `url`); `mounts` (`"HOST:INSIDE"`, `"HOST:INSIDE:rw"` or `#{ host, container, writable }` each);
     /// `gpus` (indices or UUIDs); `shm_size`, `memory_limit` (bytes, or `"1g"`; without swap); `ulimits` (a map of `memlock` and
     /// `stack` in bytes; -1 means unlimited); `files` (a map from file names to texts; `{files}` in `args` and `env`
     /// stands for their folder); `stop_grace` (seconds); `cache` (the path of the hub cache in the image) and `token`
@@ -472,6 +472,7 @@ struct ProbeOptions {
     timeout: DefaultsTo<600>,
     /// The Docker image; without it, a native process is started.
     image: Option<String>,
+    #[serde(deserialize_with = "mounts")]
     mounts: Vec<Mount>,
     gpus: Option<Value>,
     #[serde(deserialize_with = "bytes")]

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::runtime::daemon::{Daemon, message};
+use crate::support::Profiler;
 
 /// A daemon that accepts every request, and whose containers exit at once.
 fn daemon() -> Daemon {
@@ -158,4 +159,63 @@ fn a_daemon_with_cdi_is_asked_for_cdi_devices() {
     }]);
     assert_eq!(body["HostConfig"]["DeviceRequests"], requests, "{body:#}");
     let _ = start("[2]").code(3).stderr("nvidia.com/gpu=1");
+}
+
+/// The user's words for `docker run`, on our command line.
+#[test]
+fn flags_of_docker_reach_the_container() {
+    let daemon = daemon();
+    let run = |words: &str| {
+        let program = Profiler::new().file("data/x", "").file("token", "hf_Secret9\n");
+        let program = program
+            .env("DOCKER_HOST", daemon.host())
+            .env("HF_ENDPOINT", "http://127.0.0.1:1");
+        program
+            .args("run adaptive --engine vllm --model org/model --input 64 --output 8 --out out".split(' '))
+            .args(words.split(' '))
+            .run()
+    };
+    let outcome =
+        run("--runtime nvidia --gpus device=0,1 --host-port 18080 --mounts ./data:/data --hf-token-env ./token");
+    let outcome = outcome.code(3).nowhere("hf_Secret9");
+    let bodies = daemon.asked("POST /containers/create");
+    assert_eq!(bodies.len(), 1, "{}", outcome.stderr);
+    let host = &bodies[0]["HostConfig"];
+    assert_eq!(
+        (&host["Runtime"], &host["DeviceRequests"]),
+        (&json!("nvidia"), &Value::Null)
+    );
+    assert_eq!(host["PortBindings"]["8000/tcp"][0]["HostPort"], "18080");
+    let folder = outcome.folder().join("data").canonicalize().unwrap();
+    let mount = json!({ "Type": "bind", "Source": folder, "Target": "/data", "ReadOnly": true });
+    assert!(host["Mounts"].as_array().unwrap().contains(&mount), "{host}");
+    let env = bodies[0]["Env"].to_string();
+    for part in ["NVIDIA_VISIBLE_DEVICES=0,1", "HF_TOKEN=hf_Secret9"] {
+        assert!(env.contains(part), "{env}");
+    }
+
+    let refused = |words: &str, code: i32, said: &str| run(words).code(code).stderr(said);
+    let _ = refused("--runtime amd", 3, "no runtime called `amd`: it has nvidia");
+    let _ = refused("--runtime nvidia --gpus []", 3, "none is named or found");
+    let _ = refused("--mounts ./data:/data:rw", 3, "--allow mount=");
+    let _ = refused("--mounts ./data", 2, "HOST:INSIDE");
+    let _ = refused("--hf-token-env hf_Secret9", 3, "never the token itself").nowhere("hf_Secret9");
+    assert_eq!(daemon.asked("POST /containers/create").len(), 1);
+}
+
+/// Neither the token nor a folder is chosen by a parameter of somebody else's script.
+#[test]
+fn a_script_of_ones_own_chooses_no_token_and_no_cache() {
+    let daemon = daemon();
+    for (option, remedy) in [("hf_token_env", "HF_TOKEN"), ("hf_home", "HF_HOME")] {
+        let script = format!(
+            "import \"std/engines\" as engines;
+             engines::describe(\"vllm\", #{{ model: \"org/model\", {option}: params(#{{ {option}: param(\"\", \"x\") }}).{option} }}).start()"
+        );
+        let _ = daemon
+            .run(&script, &["--set", &format!("{option}=HOME")])
+            .code(3)
+            .stderr(remedy);
+    }
+    assert_eq!(daemon.asked("POST").len(), 0);
 }

@@ -164,7 +164,7 @@ causes! {
     /// The engine's process is alive, but no longer serves.
     Dead "dead" {}
     /// Somebody else ended the engine.
-    Stopped "stopped" {}
+    Stopped "stopped" { next_start: NextStart::MayPass }
     /// The engine reached the memory limit that this program had set.
     MemoryLimit "memory_limit" {}
     /// The engine exited before it was ready.
