@@ -33,6 +33,7 @@ mod compare;
 mod counters;
 mod cut_short;
 mod daemon;
+mod daemon_restarts;
 mod disturbed;
 mod doc;
 mod docker;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::engine::value;
 use crate::runtime::docker;
 use crate::script::bench::Bench;
-use crate::support::{Profiler, engines, eventually, needs_docker};
+use crate::support::{Profiler, engines, eventually, image, needs_docker};
 
 const MIB: u64 = 1 << 20;
 
@@ -426,7 +426,7 @@ fn an_engine_that_was_attached_to_has_no_baseline_and_no_end() {
     if !needs_docker() {
         return;
     }
-    let image = engines::image();
+    let image = image::sim();
     let name = format!("profiler-test-usage-{}", std::process::id());
     let profile = [
         "--profile",

@@ -1,8 +1,7 @@
 //! Adapters that a user would write, each for a simulated engine at another place: in the program itself, in a process,
 //! in a container.
 
-use std::process::Command;
-use std::sync::OnceLock;
+use super::image;
 
 /// The functions taken from the shipped adapter.
 const COMMON: &str = r#"
@@ -42,23 +41,9 @@ fn launch(options) {{
     )
 }
 
-/// The image of the simulated engine, built once.
-pub fn image() -> &'static str {
-    static IMAGE: OnceLock<&str> = OnceLock::new();
-    IMAGE.get_or_init(|| {
-        let tag = "profiler-test/sim-engine:latest";
-        let made = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/sim-image"))
-            .args([env!("CARGO_BIN_EXE_profiler"), tag])
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        tag
-    })
-}
-
 /// A container; `further` is a Rhai array of arguments.
 pub fn container(scale: f64, further: &str) -> String {
-    let image = image();
+    let image = image::sim();
     format!(
         r#"{COMMON}
 fn launch(options) {{

@@ -14,29 +14,74 @@ pub fn of(binary: &Path, tag: &str) -> String {
 
 /// The simulated engine as `.ci/sim-image` builds it, built once.
 pub fn sim() -> &'static str {
-    static IMAGE: OnceLock<&str> = OnceLock::new();
-    IMAGE.get_or_init(|| {
-        let image = "profiler-test/sim:latest";
-        let made = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/sim-image"))
-            .args([env!("CARGO_BIN_EXE_profiler"), image])
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        image
+    static IMAGE: OnceLock<String> = OnceLock::new();
+    IMAGE.get_or_init(|| sim_at(None))
+}
+
+/// The simulated engine's image at the daemon with this address, or at the tests' usual one.
+pub fn sim_at(host: Option<&str>) -> String {
+    let image = "profiler-test/sim:latest";
+    let made = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/sim-image"))
+        .arg(stripped())
+        .arg(image)
+        .envs(host.map(|host| ("DOCKER_HOST", host)))
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    image.to_owned()
+}
+
+/// The program without the names for debuggers, which are two thirds of it.
+pub fn stripped() -> &'static Path {
+    static STRIPPED: OnceLock<PathBuf> = OnceLock::new();
+    STRIPPED.get_or_init(|| {
+        let program = Path::new(env!("CARGO_BIN_EXE_profiler"));
+        let built = fs::metadata(program).unwrap().modified().unwrap();
+        let built = built.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+        let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("stripped-{built}"));
+        if made.exists() {
+            return made;
+        }
+        // Other test processes make it too.
+        let own = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let strip = Command::new("strip").arg("-o").arg(own.path()).arg(program).status();
+        if !strip.is_ok_and(|status| status.success()) {
+            return program.to_owned();
+        }
+        let own = own.into_temp_path();
+        fs::set_permissions(&own, fs::metadata(program).unwrap().permissions()).unwrap();
+        own.persist(&made).unwrap();
+        made
     })
+}
+
+/// The configuration and the only layer of an image.
+pub fn parts_of(image: &str) -> [Vec<u8>; 2] {
+    let saved = Command::new("docker").args(["save", image]).output().unwrap();
+    let read = |wanted: &dyn Fn(&str) -> bool| {
+        let mut archive = tar::Archive::new(saved.stdout.as_slice());
+        let mut found = archive.entries().unwrap().map(Result::unwrap);
+        let mut found = found
+            .find(|entry| wanted(&entry.path().unwrap().to_string_lossy()))
+            .unwrap();
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut found, &mut bytes).unwrap();
+        bytes
+    };
+    let manifest: serde_json::Value = serde_json::from_slice(&read(&|name| name == "manifest.json")).unwrap();
+    [&manifest[0]["Config"], &manifest[0]["Layers"][0]].map(|name| read(&|path| Some(path) == name.as_str()))
 }
 
 /// An image with a shell, a few tools and the simulated engine, `/app/server sim`. Built once.
 pub fn shell_and_sim() -> &'static str {
     static IMAGE: OnceLock<String> = OnceLock::new();
     IMAGE.get_or_init(|| {
-        let profiler = Path::new(env!("CARGO_BIN_EXE_profiler"));
         let files = ["sh", "sleep"].map(|name| (PathBuf::from("/bin").join(name), format!("bin/{name}")));
         let mut files: Vec<(&Path, &str)> = files
             .iter()
             .map(|(path, name)| (path.as_path(), name.as_str()))
             .collect();
-        files.push((profiler, "app/server"));
+        files.push((stripped(), "app/server"));
         import(&files, "/bin/sh", "shell-and-sim", |_| ())
     })
 }

@@ -23,10 +23,22 @@ pub fn needs_docker() -> bool {
     available("Docker", *ANSWERS.get_or_init(docker_answers))
 }
 
+/// Docker's daemon, to start another one; needs root.
+#[track_caller]
+pub fn needs_dockerd() -> bool {
+    available("dockerd, as root", super::dockerd::installed())
+}
+
 /// Podman, from Debian's package, with catatonit; needs root.
 #[track_caller]
 pub fn needs_podman() -> bool {
     available("podman and catatonit, as root", super::podman::installed())
+}
+
+/// Podman for users without root's rights, with fuse-overlayfs, slirp4netns and uidmap.
+#[track_caller]
+pub fn needs_rootless_podman() -> bool {
+    available("podman without root's rights", super::podman::rootless_installed())
 }
 
 /// A registry of images, from Debian's `docker-registry`.
