@@ -3,6 +3,9 @@
 
 use std::process::Command;
 
+use profiler::runtime::Target;
+
+use crate::runtime;
 use crate::support::attached::table;
 use crate::support::{Outcome, Profiler, eventually, image, needs_docker, temp};
 
@@ -107,6 +110,56 @@ fn the_models_configuration_is_read_from_the_container() {
         .run()
         .success();
     assert_eq!(outcome.json()["result"], 131_072);
+}
+
+/// Of two containers, and of those that somebody starts in one later.
+#[tokio::test(flavor = "multi_thread")]
+async fn its_processes_are_told_from_those_of_others() {
+    if !needs_docker() {
+        return;
+    }
+    let own = format!("1{}", std::process::id());
+    let sleeping = |seconds: &str| {
+        let words = [
+            "run",
+            "--detach",
+            "--label",
+            "profiler-test=attached",
+            "--publish",
+            "127.0.0.1::8000",
+        ];
+        let script = format!("sleep {seconds} & sleep {seconds}");
+        Container(docker(&[&words[..], &[image::shell(), "-c", &script]].concat()))
+    };
+    let (one, _other) = (sleeping(&own), sleeping("2000"));
+    let context = runtime::context("exec");
+    let attached = profiler::runtime::attach(&Target::Container(one.0.clone(), None), &context)
+        .await
+        .unwrap();
+    let commands = async || {
+        let pids = attached.pids().await.unwrap();
+        let read = |pid: &u32| {
+            std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .unwrap_or_default()
+                .replace('\0', " ")
+        };
+        let mut commands: Vec<String> = pids.iter().map(read).collect();
+        commands.sort();
+        commands
+    };
+    let sleep = format!("sleep {own} ");
+    let mut expected = vec![format!("/bin/sh -c sleep {own} & sleep {own} "), sleep.clone(), sleep];
+    for further in [None, Some("3000")] {
+        if let Some(seconds) = further {
+            docker(&["exec", "--detach", &one.0, "sleep", seconds]);
+            expected.push(format!("sleep {seconds} "));
+        }
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while commands().await != expected && std::time::Instant::now() < deadline {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        assert_eq!(commands().await, expected);
+    }
 }
 
 /// Fails unless what somebody else does to the container between two probes is told in these words.

@@ -3,13 +3,15 @@
 
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::support::podman::Podman;
-use crate::support::{Profiler, needs_podman};
+use crate::support::{Profiler, image, needs_podman, needs_rootless_podman};
 
 /// Tests of other files that need Docker and no GPU. Left out is
 /// `docker::a_container_has_no_way_to_the_services_of_this_machine`, whose service listens on Docker's bridge: that of
 /// podman is there only while a container runs.
-const SAME: [&str; 20] = [
+const SAME: [&str; 21] = [
     "attach_container::a_network",
     "attach_container::a_published_port",
     "attach_container::the_models_configuration_is_read_from_the_container",
@@ -25,6 +27,7 @@ const SAME: [&str; 20] = [
     "docker::nothing_stays_when_the_run_is_dropped_or_cut_short",
     "docker::the_kernels_kill_is_told_from_any_other",
     "docker::what_cannot_start_says_why_and_leaves_nothing",
+    "killed::a_search_on_a_container",
     "orphans::containers_are_removed_with_their_killed_run",
     "probes::container::a_serving_container_is_asked_from_within",
     "signals::control_c_before_a_container_is_there",
@@ -37,16 +40,21 @@ fn containers_behave_as_those_of_docker() {
     if !needs_podman() {
         return;
     }
-    let podman = Podman::start();
+    run_tests(&Podman::start(), &SAME);
+}
+
+/// Runs tests of other files with this podman in Docker's place.
+#[track_caller]
+fn run_tests(podman: &Podman, names: &[&str]) {
     let tests = Command::new(std::env::current_exe().unwrap())
         .env("DOCKER_HOST", podman.host())
         .args(["--exact", "--test-threads=4"])
-        .args(SAME)
+        .args(names)
         .output()
         .unwrap();
     let shown = String::from_utf8_lossy(&tests.stdout);
     assert!(
-        tests.status.success() && shown.contains(&format!("{} passed", SAME.len())),
+        tests.status.success() && shown.contains(&format!("{} passed", names.len())),
         "{shown}{}",
         String::from_utf8_lossy(&tests.stderr)
     );
@@ -83,4 +91,47 @@ fn it_is_found_by_its_own_variable_and_what_it_cannot_do_is_told() {
     let script = r#"docker::start(#{ image: "profiler-test/shell:latest" }); ()"#;
     let program = ask(&["run", "s.rhai", "--allow", "image=profiler-test"]);
     let _ = program.file("s.rhai", script).run().success();
+}
+
+/// Without a word, where it listens for such users; a search, of which nothing stays.
+#[test]
+fn that_of_a_user_without_roots_rights_is_found_and_searched() {
+    if !needs_rootless_podman() {
+        return;
+    }
+    let podman = Podman::start_rootless();
+    let image = image::sim_at(Some(&podman.host()));
+    let run = |words: &str| {
+        let output = podman
+            .command(image::stripped())
+            .args(words.split(' '))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (document, said)
+    };
+    let (doctor, _) = run("doctor --json");
+    let detail = doctor["checks"][0]["detail"].as_str().unwrap();
+    assert!(detail.starts_with("podman") && detail.ends_with("rootless"), "{detail}");
+    let version_1 = std::path::Path::new("/sys/fs/cgroup/memory").exists();
+    let limits = &doctor["checks"][1];
+    assert!(!version_1 || limits["health"] != "ok", "{limits}");
+
+    let search = format!(
+        "run adaptive --engine openai --runtime docker --image {image} --model  --gpus [] --memory-limit 1g --json \
+         --engine-args=--profile=llama-8b-24gb-vllm,--time-scale=0,--max-model-len=4096 \
+         --input 64..1000 --output 8 --concurrency 1 --search.max-probes 2"
+    );
+    let (found, said) = run(&search);
+    assert_eq!(found["result"]["points"][0]["verdict"], "ok", "{said}");
+    assert_eq!(said.contains("keeps no memory limits"), version_1, "{said}");
+    assert_eq!(podman.podman(&["ps", "--all", "--quiet"]), "");
+
+    // There is no group of the container's own.
+    run_tests(
+        &podman,
+        &["attach_container::its_processes_are_told_from_those_of_others"],
+    );
 }
