@@ -283,8 +283,10 @@ fn start_failure(engine: &Engine, limits: Limits, why: &NotReady, log: &[String]
         Some(line) if memory || cause == Some(Cause::LengthLimit) => vec![line],
         _ => last_words(log),
     };
+    // Somebody else's container is not started again.
+    let ours = engine.container_to_start_in().is_none();
     let stopped = |exit: &Exit| {
-        !matches!(
+        ours && !matches!(
             exit.ended_by,
             None | Some(EndedBy::MemoryLimit(_) | EndedBy::Process(_))
         )
