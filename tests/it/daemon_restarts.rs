@@ -26,8 +26,8 @@ impl Asking {
     fn start(daemon: &Dockerd) -> Self {
         daemon.sim();
         let script = r#"import "std/engines" as engines;
-let engine = engines::describe("./mine.rhai", #{ runtime: "docker", limits: #{ input: 2000, output: 1500 }, stop_grace: 1 });
-let ask = |input| engine.probe(#{ input: input, output: 1500 });
+let engine = engines::describe("./mine.rhai", #{ runtime: "docker", limits: #{ input: 2000, output: 5000 }, stop_grace: 1 });
+let ask = |input| engine.probe(#{ input: input, output: if input == 64 { 64 } else { 5000 } });
 let answers = [ask.call(64), ask.call(2000)];
 if answers[1].cause == "stopped" { answers.push(ask.call(2000)); }
 answers.map(|answer| [answer.verdict, answer.evidence.message ?? ""])"#;
