@@ -521,6 +521,10 @@ impl Absence {
     /// As [`await_return`], and notes the absence.
     pub(super) async fn await_return(&self, docker: &Docker, fault: Fault, run: Option<&Run>) -> Result<()> {
         let gone = jiff::Timestamp::now();
+        // Known from now on: its container's end may be asked for before the daemon's return is seen.
+        if is_away(&fault) {
+            *lock(&self.0) = Some((gone, jiff::Timestamp::MAX));
+        }
         await_return(docker, fault, run).await?;
         *lock(&self.0) = Some((gone, jiff::Timestamp::now()));
         Ok(())
@@ -532,7 +536,9 @@ impl Absence {
             return false;
         };
         let finished: Option<jiff::Timestamp> = finished.and_then(|time| time.parse().ok());
-        finished.is_none_or(|time| gone - AROUND_ABSENCE <= time && time <= back + AROUND_ABSENCE)
+        finished.is_none_or(|time| {
+            gone - AROUND_ABSENCE <= time && time <= back.saturating_add(AROUND_ABSENCE).unwrap_or(back)
+        })
     }
 }
 
