@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -248,6 +249,17 @@ pub fn hide_url(url: &Url) -> String {
     shown.into()
 }
 
+/// Whether a value is a secret by the name of its option or JSON member. `api_key_env` names the variable or the file that
+/// holds one, unless somebody wrote the secret itself there.
+fn is_named_secret(name: &str, value: &str) -> bool {
+    let names_another = || {
+        let is_variable = |letter: char| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_';
+        name.to_ascii_lowercase().ends_with("env")
+            && (value.chars().all(is_variable) || std::env::var_os(value).is_some() || Path::new(value).is_file())
+    };
+    is_secret_name(name) && !names_another()
+}
+
 /// The value of an environment variable, hidden if its name is typical of a secret.
 pub fn hide_variable<'a>(name: &str, value: &'a str) -> &'a str {
     if is_secret_name(name) { HIDDEN } else { value }
@@ -271,19 +283,18 @@ pub fn hide_words(words: &[String]) -> Vec<String> {
 
 /// The values of secret options in a command line: the index of the word, and the offset of the value in it.
 fn secret_words<'a>(words: impl Iterator<Item = &'a str>) -> Vec<(usize, usize)> {
-    let (mut found, mut is_value) = (Vec::new(), false);
+    let (mut found, mut secret) = (Vec::new(), None);
     for (at, word) in words.enumerate() {
         let is_option = word.starts_with('-');
         let (option, value) = word
             .split_once('=')
             .map_or((word, None), |(option, _)| (option, Some(option.len() + 1)));
-        let is_secret = is_option && is_secret_name(option);
         match value {
-            Some(start) if is_secret => found.push((at, start)),
-            _ if is_value && !is_option => found.push((at, 0)),
+            Some(start) if is_option && is_named_secret(option, &word[start..]) => found.push((at, start)),
+            _ if !is_option && secret.is_some_and(|option| is_named_secret(option, word)) => found.push((at, 0)),
             _ => {}
         }
-        is_value = is_secret && value.is_none();
+        secret = Some(option).filter(|_| is_option && value.is_none());
     }
     found
 }
@@ -294,7 +305,9 @@ pub fn named_secrets(value: &Value) -> Vec<String> {
         Value::Object(members) => {
             let of_member = |(name, value): (&String, &Value)| match value {
                 // A member named just `key` is a lookup or sort key.
-                Value::String(text) if is_secret_name(name) && !name.eq_ignore_ascii_case("key") => vec![text.clone()],
+                Value::String(text) if is_named_secret(name, text) && !name.eq_ignore_ascii_case("key") => {
+                    vec![text.clone()]
+                }
                 value => named_secrets(value),
             };
             members.iter().flat_map(of_member).collect()
@@ -328,6 +341,17 @@ mod tests {
 
     use super::super::decoded::tests::encoded;
     use super::*;
+
+    #[test]
+    fn the_name_of_a_variable_is_no_secret_and_a_key_in_its_place_is() {
+        let given = |name: &str| named_secrets(&serde_json::json!({ "api_key_env": name, "hf_token_env": name }));
+        assert!(given("MY_HF_TOKEN").is_empty() && given("PATH").is_empty());
+        assert_eq!(given("sk-9f3a27c1").len(), 2);
+        let shown = |words: [&str; 2]| hide_words(&words.map(str::to_owned));
+        assert_eq!(shown(["--api-key-env", "MY_KEY"])[1], "MY_KEY");
+        assert_eq!(shown(["--api-key-env", "sk-9f3a27c1"])[1], HIDDEN);
+        assert_eq!(shown(["--api-key", "MY_KEY"])[1], HIDDEN);
+    }
 
     fn hidden(text: &str, secrets: &[&str]) -> String {
         let mut all = Secrets::default();
