@@ -149,6 +149,9 @@ pub struct Mount {
     /// Whether the container may write to it; needs permission.
     #[serde(default)]
     pub writable: bool,
+    /// Whether it is the folder of the model, which the host adds.
+    #[serde(skip)]
+    pub of_model: bool,
 }
 
 impl FromStr for Mount {
@@ -167,6 +170,7 @@ impl FromStr for Mount {
                     host: host.to_owned(),
                     container: container.to_owned(),
                     writable,
+                    of_model: false,
                 })
             }
             _ => Err(Fault::usage(format!(
@@ -443,6 +447,7 @@ mod tests {
             host: host.to_owned(),
             container: container.to_owned(),
             writable,
+            of_model: false,
         };
         let given = r#"{"mounts": ["./data:/data", "/a:/b:ro", "/a:/c:rw", {"host": "/h", "container": "/i"}]}"#;
         assert_eq!(

@@ -245,6 +245,7 @@ async fn mounts_are_read_only_unless_asked_and_allowed() {
         host: folder.path().to_str().unwrap().into(),
         container: "/m".into(),
         writable,
+        of_model: false,
     };
     for (writable, code) in [(false, 2), (true, 0)] {
         let launch = Launch {
@@ -321,6 +322,7 @@ async fn what_cannot_start_says_why_and_leaves_nothing() {
             host: folder.path().to_str().unwrap().into(),
             container: "not/absolute".into(),
             writable: false,
+            of_model: false,
         }],
         ..shell("")
     };

@@ -274,6 +274,7 @@ impl Engine {
             host: folder.clone(),
             container: folder,
             writable: false,
+            of_model: true,
         }]
     }
 

@@ -232,11 +232,7 @@ impl Container {
                 ..exit
             }),
             State::Exited(exit)
-                if !exit.oom_killed
-                    && self
-                        .own
-                        .as_ref()
-                        .is_some_and(|own| own.absence.ended(exit.finished_at.as_deref())) =>
+                if !exit.oom_killed && self.own.as_ref().is_some_and(|own| own.absence.ended(&exit)) =>
             {
                 State::Exited(Exit {
                     ended_by: Some(EndedBy::Daemon),
@@ -320,6 +316,7 @@ impl Container {
 
     async fn inspect(&self) -> Result<Option<ContainerState>> {
         let deadline = tokio::time::Instant::now() + BETWEEN_STATES;
+        let mut absences = 0;
         loop {
             let asked = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
             let fault = match asked.await {
@@ -332,6 +329,11 @@ impl Container {
                 }
                 Err(error) => daemon::explain(error),
             };
+            // A daemon that only breaks off this answer is not away.
+            absences += 1;
+            if absences > daemon::MAX_ABSENCES {
+                return Err(fault);
+            }
             // Its containers come back with it, or have exited.
             self.await_return(fault).await?;
         }

@@ -17,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::fault::{Fault, Kind, Result};
 use crate::run::Run;
+use crate::runtime::state::Exit;
 use crate::task::lock;
 use crate::warning::Warning;
 use crate::{home, http, outside};
@@ -42,7 +43,7 @@ pub(in crate::runtime) async fn connect() -> Result<Docker> {
 ///
 /// As [`connect`].
 pub(super) async fn connect_to(host: &str) -> Result<Docker> {
-    // Podman takes half a second to say its version.
+    // Podman took 0.6 s to say its version.
     let known = lock(&VERSIONS).get(host).map(negotiated);
     let client = open(host, &known.unwrap_or(*VERSION))?;
     if known.is_some() {
@@ -486,6 +487,9 @@ pub(super) async fn list_in_any_state(address: &str, filters: &HashMap<&str, Vec
 const AWAY_TIME: Duration = Duration::from_secs(120);
 pub(super) const AWAY_PAUSE: Duration = Duration::from_millis(500);
 
+/// How often a request is asked again of a daemon that came back.
+pub(super) const MAX_ABSENCES: u32 = 10;
+
 /// Waits for a daemon that no longer answers, as `fault` says, because it may be restarting, for example after an
 /// update. The run gets a warning.
 ///
@@ -502,10 +506,12 @@ pub(super) async fn await_return(docker: &Docker, fault: Fault, run: Option<&Run
     }
     let deadline = tokio::time::Instant::now() + AWAY_TIME;
     loop {
+        // Before it is asked at all: one that answers this, and nothing else, is not asked without a pause.
+        tokio::time::sleep(AWAY_PAUSE).await;
         match answers(docker).await {
             Ok(()) => return Ok(()),
             Err(error) if tokio::time::Instant::now() >= deadline => return Err(explain(error)),
-            Err(_) => tokio::time::sleep(AWAY_PAUSE).await,
+            Err(_) => {}
         }
     }
 }
@@ -521,7 +527,7 @@ impl Absence {
     /// As [`await_return`], and notes the absence.
     pub(super) async fn await_return(&self, docker: &Docker, fault: Fault, run: Option<&Run>) -> Result<()> {
         let gone = jiff::Timestamp::now();
-        // Known from now on: its container's end may be asked for before the daemon's return is seen.
+        // Noted before the daemon is back: by then its container's end may have been asked for.
         if is_away(&fault) {
             *lock(&self.0) = Some((gone, jiff::Timestamp::MAX));
         }
@@ -530,12 +536,16 @@ impl Absence {
         Ok(())
     }
 
-    /// Whether a container that ended then (RFC 3339; `None` if that is not known) was ended by it.
-    pub(super) fn ended(&self, finished: Option<&str>) -> bool {
+    /// Whether a container that exited like this was ended by it: at about that time, and as a stop or a kill ends it.
+    pub(super) fn ended(&self, exit: &Exit) -> bool {
+        const STOPPED: [i64; 5] = [0, 130, 137, 143, 255];
         let Some((gone, back)) = *lock(&self.0) else {
             return false;
         };
-        let finished: Option<jiff::Timestamp> = finished.and_then(|time| time.parse().ok());
+        if exit.code.is_some_and(|code| !STOPPED.contains(&code)) {
+            return false;
+        }
+        let finished: Option<jiff::Timestamp> = exit.finished_at.as_ref().and_then(|time| time.parse().ok());
         finished.is_none_or(|time| {
             gone - AROUND_ABSENCE <= time && time <= back.saturating_add(AROUND_ABSENCE).unwrap_or(back)
         })
@@ -617,6 +627,21 @@ fn chain(error: &Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_crash_after_the_daemon_is_back_is_not_blamed_on_it() {
+        let [gone, back] = ["2026-11-29T10:00:00Z", "2026-11-29T10:00:05Z"].map(|time| time.parse().unwrap());
+        let absence = Absence(Arc::new(Mutex::new(Some((gone, back)))));
+        let ended = |code: i64, at: &str| {
+            absence.ended(&Exit {
+                code: Some(code),
+                finished_at: Some(at.to_owned()),
+                ..Exit::default()
+            })
+        };
+        assert!(ended(137, "2026-11-29T09:59:55Z") && ended(0, "2026-11-29T10:00:10Z"));
+        assert!(!ended(1, "2026-11-29T10:00:10Z") && !ended(137, "2026-11-29T10:01:00Z"));
+    }
     use crate::fault::Kind;
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -117,8 +117,22 @@ pub(in crate::runtime) async fn prepare(
 /// Where the container finds the model: in this machine's cache, after a download if needed, or in a volume.
 async fn model_cache(launch: &Launch, grant: &Grant, run: &Run) -> Result<ModelCache> {
     let mut cache = ModelCache::default();
-    if launch.cache.is_none() {
+    let Some(inside) = &launch.cache else {
         return Ok(cache);
+    };
+    // The folders of the models could not be mounted inside it, or would be made in the user's folder.
+    if let Some(mount) = launch
+        .mounts
+        .iter()
+        .find(|mount| Path::new(inside).starts_with(&mount.container))
+    {
+        let said = format!(
+            "the mount at `{}` hides the engine's model cache `{inside}`",
+            mount.container
+        );
+        return Err(
+            Fault::usage(said).hint("mount it elsewhere; `--hf-home FOLDER` names the folder that holds models")
+        );
     }
     let why = match &launch.model {
         Some(model) if grant.keeps_model => download(model, run).await?,
@@ -350,7 +364,7 @@ pub(in crate::runtime) fn follow(docker: &Docker, id: &str, tail: &str, logs: Se
     let (docker, id, tail) = (docker.clone(), id.to_owned(), tail.to_owned());
     tokio::spawn(async move {
         let mut tail = tail.as_str();
-        let mut seen = 0;
+        let (mut seen, mut absences) = (0, 0);
         loop {
             // A daemon that shuts down may end the answer as if the container had exited.
             let fault = match follow_once(&docker, &id, tail, &mut seen, &logs).await {
@@ -363,7 +377,13 @@ pub(in crate::runtime) fn follow(docker: &Docker, id: &str, tail: &str, logs: Se
                 Err(error) => Some(daemon::explain(error)),
             };
             if let Some(fault) = fault {
-                if let Err(fault) = absence.await_return(&docker, fault, None).await {
+                absences += 1;
+                let returned = if absences > daemon::MAX_ABSENCES {
+                    Err(fault)
+                } else {
+                    absence.await_return(&docker, fault, None).await
+                };
+                if let Err(fault) = returned {
                     logs.push(format!(
                         "[profiler: reading the container's log failed: {}]",
                         fault.message
@@ -791,6 +811,7 @@ mod tests {
                 host: "/models".into(),
                 container: "/m".into(),
                 writable: true,
+                of_model: false,
             }],
             ..Grant::default()
         };
@@ -811,6 +832,7 @@ mod tests {
             host: host.into(),
             container: "/m".into(),
             writable: true,
+            of_model: false,
         };
         let plan = ContainerPlan {
             grant: Grant {

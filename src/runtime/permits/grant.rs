@@ -142,11 +142,10 @@ impl Permits {
                 unlisted.join("`, `")
             ));
         }
-        // A folder of the image may hold its programs. A model is mounted where it is on this machine.
+        // A mount may hide the image's programs.
         let by_script = |mount: &&Mount| {
             let real = fs::canonicalize(&mount.host).unwrap_or_default();
-            mount.host != mount.container
-                && !self.names(|named| named.folders.iter().any(|folder| real.starts_with(folder)))
+            !mount.of_model && !self.names(|named| named.folders.iter().any(|folder| real.starts_with(folder)))
         };
         if let Some(mount) = launch.mounts.iter().find(by_script) {
             return Some(format!(

@@ -38,6 +38,7 @@ fn mount(host: &Path, writable: bool) -> Launch {
             host: host.to_str().unwrap().into(),
             container: "/m".into(),
             writable,
+            of_model: false,
         }],
         ..Launch::default()
     }

@@ -199,6 +199,8 @@ fn flags_of_docker_reach_the_container() {
     let _ = refused("--runtime nvidia --gpus []", 3, "none is named or found");
     let _ = refused("--mounts ./data:/data:rw", 3, "--allow mount=");
     let _ = refused("--mounts ./data", 2, "HOST:INSIDE");
+    // vLLM keeps models below it.
+    let _ = refused("--mounts ./data:/root/.cache", 2, "--hf-home");
     let _ = refused("--hf-token-env hf_Secret9", 3, "never the token itself").nowhere("hf_Secret9");
     assert_eq!(daemon.asked("POST /containers/create").len(), 1);
 }

@@ -57,6 +57,7 @@ async fn in_a_container() {
             host: "/usr".into(),
             container: "/usr".into(),
             writable: false,
+            of_model: false,
         }],
         ..Launch::default()
     };
