@@ -112,7 +112,7 @@ fn the_models_configuration_is_read_from_the_container() {
     assert_eq!(outcome.json()["result"], 131_072);
 }
 
-/// Of two containers, and of those that somebody starts in one later.
+/// The processes of two containers, and those that somebody starts in one later.
 #[tokio::test(flavor = "multi_thread")]
 async fn its_processes_are_told_from_those_of_others() {
     if !needs_docker() {

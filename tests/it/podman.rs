@@ -93,7 +93,7 @@ fn it_is_found_by_its_own_variable_and_what_it_cannot_do_is_told() {
     let _ = program.file("s.rhai", script).run().success();
 }
 
-/// Without a word, where it listens for such users; a search, of which nothing stays.
+/// It is found on the socket of a user without root's rights, without being named; a search leaves no container.
 #[test]
 fn that_of_a_user_without_roots_rights_is_found_and_searched() {
     if !needs_rootless_podman() {

@@ -31,8 +31,10 @@ pub struct Dockerd {
 
 const INSIDE: &str = "PROFILER_TEST_WITHOUT_NETWORK";
 
-/// The shell stays the first process, which takes leave of the processes that a killed daemon leaves.
-const REAPING: &str = r#"ip link set lo up; "$@"; exit $?"#;
+/// The shell stays the first process, which reaps the processes that a killed daemon leaves.
+/// A containerd of this machine is hidden, because dockerd would use it.
+const REAPING: &str =
+    r#"ip link set lo up; [ ! -d /run/containerd ] || mount -t tmpfs none /run/containerd; "$@"; exit $?"#;
 
 /// Whether this test runs where a daemon of its own can be started. If not, runs it there: without the network and the
 /// mounts of this machine, from which such a daemon would take away the bridge of the one that runs already. Whatever is
@@ -66,7 +68,7 @@ impl Dockerd {
         let folder = temp();
         let further: Vec<String> = further.iter().map(|&word| word.to_owned()).collect();
         let process = command(&folder, &further).spawn().unwrap();
-        let daemon = Self {
+        let mut daemon = Self {
             folder,
             further,
             process,
@@ -100,15 +102,17 @@ impl Dockerd {
         let pid = Pid::from_raw(i32::try_from(self.process.id()).unwrap());
         kill(pid, signal).unwrap();
         self.process.wait().unwrap();
-        // The next one would take it for its own.
+        // The next daemon would use this one's containerd while it ends.
         let containerd = std::fs::read_to_string(self.folder.path().join("exec/containerd/containerd.pid"));
         if let Some(containerd) = containerd.ok().and_then(|pid| pid.trim().parse().ok()) {
             eventually("containerd is gone", || !lives(containerd));
         }
     }
 
-    fn await_start(&self) {
+    fn await_start(&mut self) {
         eventually("dockerd answers", || {
+            let ended = self.process.try_wait().unwrap();
+            assert!(ended.is_none(), "dockerd ended: {ended:?}");
             self.docker(&["version"]).status().is_ok_and(|status| status.success())
         });
     }
@@ -128,6 +132,7 @@ fn command(folder: &TempDir, further: &[String]) -> Command {
         .create(true)
         .open(path("log"))
         .unwrap();
+    std::fs::write(path("daemon.json"), "{}").unwrap();
     let mut command = Command::new("dockerd");
     command
         .arg("--data-root")
@@ -137,6 +142,9 @@ fn command(folder: &TempDir, further: &[String]) -> Command {
         .arg("--pidfile")
         .arg(path("pid"))
         .arg(format!("--host=unix://{}", path("docker.sock").display()))
+        // Not the settings of this machine's own daemon.
+        .arg("--config-file")
+        .arg(path("daemon.json"))
         .args(["--bridge=none", "--iptables=false", "--ip-forward=false"])
         .args(further)
         .stdin(Stdio::null())

@@ -48,6 +48,11 @@ pub fn stripped() -> &'static Path {
         if !strip.is_ok_and(|status| status.success()) {
             return program.to_owned();
         }
+        // Those of earlier builds.
+        let others = fs::read_dir(env!("CARGO_TARGET_TMPDIR")).unwrap().flatten();
+        for other in others.filter(|other| other.file_name().to_string_lossy().starts_with("stripped-")) {
+            let _ = fs::remove_file(other.path());
+        }
         let own = own.into_temp_path();
         fs::set_permissions(&own, fs::metadata(program).unwrap().permissions()).unwrap();
         own.persist(&made).unwrap();
