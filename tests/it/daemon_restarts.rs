@@ -104,8 +104,10 @@ fn a_daemon_that_ends_its_containers() {
     daemon.restart(Signal::SIGKILL);
     let (result, run) = run.result();
     let ended = "the Docker daemon was restarted, which ended the engine's container";
-    let expected = json!([["ok", ""], ["error", ended], ["ok", ""]]);
-    assert_eq!(result, expected, "{}", run.said());
+    // The daemon may go just before the second probe is sent: then the engine is started again first.
+    let before = json!([["ok", ""], ["ok", ""]]);
+    let within = json!([["ok", ""], ["error", ended], ["ok", ""]]);
+    assert!(result == within || result == before, "{result}\n{}", run.said());
     let warned = run.text("journal.jsonl").matches("\"docker_away\"").count();
     assert!(warned > 0, "{}", run.said());
 }
