@@ -1,22 +1,12 @@
 //! A user attaches to a container by its name alone: the program finds its address, its engine and the configuration of
 //! its model.
 
-use std::process::Command;
-
 use profiler::runtime::Target;
 
 use crate::runtime;
 use crate::support::attached::table;
+use crate::support::container::{Container, docker};
 use crate::support::{Outcome, Profiler, eventually, image, needs_docker, temp};
-
-/// Removes its container when dropped.
-struct Container(String);
-
-impl Drop for Container {
-    fn drop(&mut self) {
-        docker(&["rm", "--force", "--volumes", &self.0]);
-    }
-}
 
 impl Container {
     /// Starts a container that serves the simulated engine. `options` are passed to `docker create`.
@@ -43,13 +33,6 @@ impl Container {
             .args(["--json", "--wait", "5m"]);
         program.args(["--set", &format!("container={}", self.0)]).run()
     }
-}
-
-fn docker(args: &[&str]) -> String {
-    let output = Command::new("docker").args(args).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "docker {args:?}: {said}");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 /// Fails unless the command, with a container that was created with these options, does this.

@@ -1,8 +1,7 @@
 //! A user has an engine started in a container that sleeps: it is watched and ended there, and the container is left as
 //! it was.
 
-use std::process::Command;
-
+use crate::support::container::docker;
 use crate::support::{Outcome, Profiler, eventually, image, needs_docker};
 
 /// A container that sleeps, with a shell and the simulated engine in it. Removed when dropped.
@@ -12,13 +11,6 @@ impl Drop for Sleeping {
     fn drop(&mut self) {
         docker(&["rm", "--force", "--volumes", &self.0]);
     }
-}
-
-fn docker(args: &[&str]) -> String {
-    let output = Command::new("docker").args(args).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "docker {args:?}: {said}");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 /// An adapter whose engine needs this long to load: seconds for a second of the modelled one.

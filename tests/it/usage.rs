@@ -13,8 +13,8 @@ use profiler::telemetry::{Device, Polled, Reading, Source, Tenant};
 use serde_json::{Value, json};
 
 use crate::engine::value;
-use crate::runtime::docker;
 use crate::script::bench::Bench;
+use crate::support::container::{Container, docker};
 use crate::support::{Profiler, engines, eventually, image, needs_docker};
 
 const MIB: u64 = 1 << 20;
@@ -410,15 +410,6 @@ fn the_memory_of_a_container_is_its_own() {
     assert!(loaded["id"].as_str().unwrap().len() > 8, "a cgroup: {loaded}");
     assert!(running["warmed"]["sum"].as_u64().unwrap() > MIB && running["after"].is_null());
     assert_eq!(seen[1]["after"]["sum"], 0);
-}
-
-/// Removes its container when dropped.
-struct Container(String);
-
-impl Drop for Container {
-    fn drop(&mut self) {
-        docker(&["rm", "--force", "--volumes", &self.0]);
-    }
 }
 
 #[test]

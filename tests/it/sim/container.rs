@@ -3,27 +3,8 @@
 
 use std::process::Command;
 
+use crate::support::container::{Container, docker};
 use crate::support::{image, needs_docker};
-
-/// Removes its container when dropped.
-struct Container(String);
-
-impl Drop for Container {
-    fn drop(&mut self) {
-        docker(&["rm", "--force", "--volumes", &self.0]);
-    }
-}
-
-fn docker(args: &[&str]) -> String {
-    let output = Command::new("docker").args(args).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    assert!(
-        output.status.success(),
-        "docker {args:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    text
-}
 
 #[tokio::test]
 async fn it_runs_in_a_container_of_its_own() {

@@ -3,6 +3,7 @@
 
 pub mod attached;
 pub mod browser;
+pub mod container;
 mod dialogue;
 pub mod dockerd;
 pub mod engines;
