@@ -348,8 +348,6 @@ pub(super) struct Replay {
     answers: Answers,
     /// Answers within unfinished experiments whose parts count, by experiment.
     parts: HashMap<Key, Answers>,
-    /// Such an experiment, while its events are added.
-    within: Option<Key>,
     /// Answers within the experiment that runs now.
     current: Answers,
     /// Ids of the probes whose answers were recorded, by point.
@@ -370,7 +368,7 @@ impl Replay {
             Event::Done { id, args, operation } => {
                 self.last = self.last.max(id);
                 let key = key(operation.kind().name(), &args);
-                let answers = match self.within {
+                let answers = match self.experiment_depth.in_parts {
                     _ if top_level => &mut self.answers,
                     Some(experiment) => self.parts.entry(experiment).or_default(),
                     None => return,
@@ -382,12 +380,8 @@ impl Replay {
                     .or_default()
                     .push_back(Finished { id, answer, point });
                 if top_level && operation.kind() == OperationKind::Experiment {
-                    self.within = None;
                     self.parts.remove(&key);
                 }
-            }
-            Event::Began { kind, args, in_parts } if kind == OperationKind::Experiment => {
-                self.within = in_parts.then(|| key(kind.name(), &args));
             }
             Event::Point {
                 boundary,
@@ -420,7 +414,7 @@ impl Replay {
         found.map(|found| found.answer.value())
     }
 
-    /// From now on, the answers within this experiment count, if it did not finish.
+    /// From now on, the answers within this experiment count. It did not finish.
     pub(super) fn enter(&mut self, args: &Value) {
         let experiment = key(OperationKind::Experiment.name(), args);
         self.current = self.parts.remove(&experiment).unwrap_or_default();
@@ -488,16 +482,24 @@ fn key(kind: &str, args: &Value) -> Key {
     Sha256::digest(format!("{kind} {}", hidden_value(args.clone()))).into()
 }
 
+/// How deep within experiments the events are: a trial may run a program, which is one too.
 #[derive(Debug, Default)]
 pub(super) struct ExperimentDepth {
     depth: usize,
+    /// The newest outermost experiment, if its parts count without it.
+    in_parts: Option<Key>,
 }
 
 impl ExperimentDepth {
     /// Adds the next event. Returns whether it is outside of every experiment.
     pub(super) fn is_top_level(&mut self, event: &Event) -> bool {
         match event {
-            Event::Began { kind, .. } if *kind == OperationKind::Experiment => self.depth += 1,
+            Event::Began { kind, args, in_parts } if *kind == OperationKind::Experiment => {
+                if self.depth == 0 {
+                    self.in_parts = in_parts.then(|| key(kind.name(), args));
+                }
+                self.depth += 1;
+            }
             Event::Done {
                 operation: Operation::Experiment(_),
                 ..
@@ -508,6 +510,11 @@ impl ExperimentDepth {
             _ => {}
         }
         self.depth == 0
+    }
+
+    /// Whether the parts of the newest outermost experiment count without it.
+    pub(super) fn counts_in_parts(&self) -> bool {
+        self.in_parts.is_some()
     }
 }
 
@@ -798,6 +805,49 @@ mod replay_tests {
             Some(json!("of the next execution"))
         );
         assert_eq!(replay.answer(OperationKind::File, &load), None);
+    }
+
+    #[test]
+    fn answers_within_an_experiment_that_counts_in_parts_are_replayed_within_it() {
+        let [trial, program, load] = ["trial", "program", "load"].map(|name| json!({ name: 1 }));
+        let began = |args: &Value, in_parts| Event::Began {
+            kind: OperationKind::Experiment,
+            args: args.clone(),
+            in_parts,
+        };
+        let measured = |args: &Value| Event::Done {
+            id: 1,
+            args: args.clone(),
+            operation: Operation::Experiment(json!("measured")),
+        };
+        let mut replay = Replay::default();
+        // The first of two equal trials finished, the second was cut off after a program and a load within it.
+        replay.add(began(&trial, true));
+        replay.add(read(load.clone(), "of the first"));
+        replay.add(measured(&trial));
+        replay.add(began(&trial, true));
+        replay.add(began(&program, false));
+        replay.add(measured(&program));
+        replay.add(read(load.clone(), "of the second"));
+        replay.add(Event::Resumed { answers: 3, points: 0 });
+        assert_eq!(replay.answer(OperationKind::File, &load), None, "outside of the trial");
+        let run = super::super::Run {
+            replay: replay.into(),
+            ..Default::default()
+        };
+        let again = || -> Result<Operation> { panic!("it was answered") };
+        assert_eq!(
+            run.measure_trial(trial.clone(), true, again).unwrap(),
+            json!("measured")
+        );
+        let second = run.measure_trial(trial, true, || -> Result<Operation> {
+            run.measure(OperationKind::Experiment, program, again)?;
+            Ok(Operation::Experiment(
+                run.replay(OperationKind::File, &load).unwrap_or_default(),
+            ))
+        });
+        assert_eq!(second.unwrap(), json!("of the second"));
+        assert_eq!(run.replay(OperationKind::File, &load), None, "only once");
     }
 
     #[test]

@@ -186,7 +186,10 @@ impl Run {
         args: Value,
         work: impl FnOnce() -> Result<Operation, E>,
     ) -> Result<Value, E> {
-        self.measure_whole_or_in_parts(kind, args, false, work)
+        match self.replay(kind, &args) {
+            Some(answer) => Ok(answer),
+            None => self.measure_anew(kind, args, false, work),
+        }
     }
 
     /// Like [`Run::measure`], for an experiment. `in_parts`: where it failed or was cut off, a resume repeats only the
@@ -202,22 +205,23 @@ impl Run {
         work: impl FnOnce() -> Result<Operation, E>,
     ) -> Result<Value, E> {
         let kind = OperationKind::Experiment;
+        // An equal trial may have finished before the one that was cut off, whose parts are for a later call.
+        if let Some(answer) = self.replay(kind, &args) {
+            return Ok(answer);
+        }
         lock(&self.replay).enter(&args);
-        let measured = self.measure_whole_or_in_parts(kind, args, in_parts, work);
+        let measured = self.measure_anew(kind, args, in_parts, work);
         lock(&self.replay).leave();
         measured
     }
 
-    fn measure_whole_or_in_parts<E: From<Fault>>(
+    fn measure_anew<E: From<Fault>>(
         &self,
         kind: OperationKind,
         args: Value,
         in_parts: bool,
         work: impl FnOnce() -> Result<Operation, E>,
     ) -> Result<Value, E> {
-        if let Some(answer) = self.replay(kind, &args) {
-            return Ok(answer);
-        }
         self.note(Event::Began {
             kind,
             args: args.clone(),

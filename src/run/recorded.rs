@@ -98,9 +98,8 @@ pub struct RecordedRun {
     experiment_depth: ExperimentDepth,
     /// The first damage of the journal that prevents a resume.
     damage: Option<Fault>,
-    /// Loads of the experiment under way, and whether a resume takes them. Otherwise it repeats all of it.
+    /// Loads of the experiment under way.
     pending: Vec<RecordedLoad>,
-    in_parts: bool,
 }
 
 /// A load's arguments and its answer.
@@ -443,11 +442,6 @@ impl RecordedRun {
                 args,
                 ..
             } => self.loading = args.get("load").cloned(),
-            Event::Began {
-                kind: OperationKind::Experiment,
-                in_parts,
-                ..
-            } => self.in_parts = in_parts,
             Event::Done { args, operation, .. } => {
                 self.finished += u64::from(operation.measures());
                 self.loading = None;
@@ -461,7 +455,9 @@ impl RecordedRun {
                     Operation::Load(answer) => self.pending.push((args, *answer)),
                     Operation::Job(answer) => self.jobs.push(answer),
                     Operation::Experiment(answer) => {
-                        self.experiment_loads.append(&mut self.pending);
+                        if top_level {
+                            self.experiment_loads.append(&mut self.pending);
+                        }
                         if args["trial"]["point"].is_object() && answer["memory"]["devices"].is_array() {
                             self.configurations.push((args["trial"].clone(), answer));
                         }
@@ -473,7 +469,7 @@ impl RecordedRun {
             Event::Resumed { .. } => {
                 self.fault = None;
                 self.loading = None;
-                if !self.in_parts {
+                if !self.experiment_depth.counts_in_parts() {
                     self.pending.clear();
                 }
             }

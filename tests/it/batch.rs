@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::script::bench::Bench;
-use crate::support::{Outcome, Profiler, killed_and_resumed_at, needs_docker};
+use crate::support::{Outcome, Profiler, copy_all, killed_and_resumed_at, needs_docker};
 
 const PREDECESSOR: &str = include_str!("../data/batch/predecessor.yaml");
 const MIXED: &str = include_str!("../data/batch/mixed.yaml");
@@ -250,12 +251,20 @@ fn a_killed_batch_repeats_nothing_that_was_finished() {
     assert_eq!(finished, 6, "each of those that are asked once");
 }
 
-/// Wherever it is cut within a configuration, between its probe and its load or after its load.
+/// Wherever it is cut within a configuration: after its probe, or after its load and before its end.
 #[test]
-fn a_killed_batch_repeats_no_probe_and_no_load_of_a_configuration() {
-    for (kind, times) in [("probe", 2), ("load", 2), ("probe", 4)] {
-        let run = simulated(MIXED).args(["--out", "killed"]);
-        let (_, journal) = killed_and_resumed_at(run, &format!("\"event\":\"done\",\"kind\":\"{kind}\""), times);
+fn a_batch_that_was_cut_off_repeats_no_probe_and_no_load_of_a_configuration() {
+    let outcome = simulated(MIXED).args(["--out", "whole"]).run().success();
+    let whole = outcome.folder().join("whole");
+    for (kind, times) in [("probe", 2), ("load", 2), ("load", 4)] {
+        let cut = format!("{kind}-{times}");
+        let folder = outcome.folder().join(&cut);
+        copy_all(&whole, &folder);
+        cut_journal(&folder, &format!("\"event\":\"done\",\"kind\":\"{kind}\""), times);
+        let resume = ["run", "--resume", &cut];
+        let resumed = Profiler::new().current_dir(outcome.folder()).args(resume).run();
+        let _ = resumed.success();
+        let journal = fs::read_to_string(folder.join("journal.jsonl")).unwrap();
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for line in journal.lines() {
             let event: Value = serde_json::from_str(line).unwrap();
@@ -268,6 +277,23 @@ fn a_killed_batch_repeats_no_probe_and_no_load_of_a_configuration() {
         assert!(counts.len() > 5, "{counts:?}");
         assert!(counts.values().all(|count| *count == 1), "{kind} {times}: {counts:?}");
     }
+}
+
+/// Cuts a run's journal after its `times`-th line with this text, as if it had been killed then.
+fn cut_journal(folder: &Path, text: &str, times: usize) {
+    let path = folder.join("journal.jsonl");
+    let whole = fs::read_to_string(&path).unwrap();
+    let lines = whole.split_inclusive('\n').enumerate();
+    let (last, _) = lines.filter(|(_, line)| line.contains(text)).nth(times - 1).unwrap();
+    let kept: String = whole.split_inclusive('\n').take(last + 1).collect();
+    fs::write(&path, kept).unwrap();
+    let path = folder.join("manifest.json");
+    let manifest = fs::read_to_string(&path).unwrap();
+    fs::write(
+        &path,
+        manifest.replace("\"status\": \"done\"", "\"status\": \"running\""),
+    )
+    .unwrap();
 }
 
 #[test]

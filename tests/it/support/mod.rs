@@ -32,5 +32,5 @@ pub use needs::{
 };
 pub use outcome::Outcome;
 pub use profiler::{Profiler, SHARED_STATE};
-pub use temp::{copy_run, sealed, temp};
+pub use temp::{copy_all, copy_run, sealed, temp};
 pub use wait::{eventually, wait_for_text};

@@ -45,7 +45,9 @@ pub fn sealed(journal: &str) -> String {
     sealed
 }
 
-fn copy_all(from: &Path, to: &Path) {
+/// Copies a folder to `to`.
+#[track_caller]
+pub fn copy_all(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
