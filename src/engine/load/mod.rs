@@ -50,7 +50,7 @@ use session::{LoadInputs, session};
 /// # Errors
 ///
 /// `usage` for invalid options; `not_allowed` for a file that the user did not name; `engine` if no start serves
-/// such requests or none could be sent.
+/// such requests or none could be sent; `missing` for more requests at a time than this machine can hold.
 pub fn load(engine: &Engine, options: &LoadOptions) -> Result<Value> {
     options.check()?;
     let number = engine.context.run.ordinal("load");
@@ -123,9 +123,8 @@ fn prepare_engine(engine: &Engine, live: &mut Live, inputs: &LoadInputs) -> Resu
     load_tokenizer_early(engine, live, &form, rough)?;
     let prompts = live.prompting.as_ref().map(|prompting| &*prompting.prompts);
     let requested = inputs.limits(prompts, form.protocol)?;
-    if let Some(length) = inputs.options.input {
-        let (shortest, longest) = length.bounds();
-        check_in_flight(requested.concurrency, shortest.midpoint(longest), LOAD_TOKEN)?;
+    if let Some(most) = inputs.most_in_flight()? {
+        check_in_flight(most, inputs.mean(prompts)?, LOAD_TOKEN)?;
     }
     if let Ensured::Failed(failure) = ensure(engine, live, requested)? {
         let message = failure.evidence.message.unwrap_or_default();

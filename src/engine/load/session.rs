@@ -95,6 +95,33 @@ impl LoadInputs {
         })
     }
 
+    /// The most requests in flight at a time, if something bounds them: how many a rate piles up depends on the engine.
+    pub(crate) fn most_in_flight(&self) -> Result<Option<u64>> {
+        let prompts = self.corpus.as_ref().map(|corpus| corpus.len() as u64);
+        let all = match &self.arrivals {
+            Arrivals::Replay(trace) => Some(trace.len() as u64),
+            _ => self.options.stop(prompts)?.requests,
+        };
+        let warmup = match self.options.warmup()? {
+            Warmup::Requests(requests) => requests,
+            Warmup::Time(_) => u64::MAX,
+        };
+        let most = self.arrivals.max_concurrency().or(self.options.max_concurrency);
+        let planned = all.map(|all| all.saturating_add(warmup));
+        Ok(most.map(|most| planned.map_or(most, |planned| most.min(planned))))
+    }
+
+    /// The mean input; of texts that cannot be counted, by four bytes for each token.
+    pub(crate) fn mean(&self, prompts: Option<&Prompts>) -> Result<u64> {
+        const TOKEN: usize = 4;
+        let bytes = |corpus: &Arc<Vec<FilePrompt>>| {
+            let bytes: usize = corpus.iter().map(|written| written.prompt.len()).sum();
+            (bytes / TOKEN / corpus.len().max(1)) as u64
+        };
+        let counted = self.sizes(prompts)?.mean();
+        Ok(self.corpus.as_ref().map_or(0, bytes).max(counted))
+    }
+
     fn sizes(&self, prompts: Option<&Prompts>) -> Result<Sizes> {
         let missing = |name: &str| Fault::usage(format!("option `{name}` is missing")).hint("give a number of tokens");
         if let Some(corpus) = &self.corpus {
@@ -340,4 +367,33 @@ fn fetch_form(signal: &UnboundedSender<Signal>, (input, output): (u64, u64)) -> 
     let gone = || Fault::interrupted();
     signal.send(Signal::Form(input, output, reply)).map_err(|_| gone())?;
     answer.recv().map_err(|_| gone())?
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn requests_in_flight_are_bounded_by_what_the_load_says() {
+        let most = |given: Value| {
+            let options: LoadOptions = serde_json::from_value(given).unwrap();
+            let inputs = LoadInputs {
+                arrivals: options.arrivals(None).unwrap(),
+                options,
+                corpus: None,
+                failed_arrivals: 0,
+            };
+            inputs.most_in_flight().unwrap()
+        };
+        let slow = json!({ "rate": 0.05, "input": 500_000, "output": 1, "requests": 4 });
+        assert_eq!(most(slow), None, "they hardly overlap");
+        let bounded = json!({ "rate": 9, "max_concurrency": 64, "input": 1, "output": 1, "duration": 9 });
+        assert_eq!(most(bounded), Some(64));
+        let few = json!({ "concurrency": 64, "input": 1, "output": 1, "requests": 4, "warmup": { "requests": 2 } });
+        assert_eq!(most(few), Some(6));
+        let warmed = json!({ "concurrency": 64, "input": 1, "output": 1, "requests": 4, "warmup": { "seconds": 1 } });
+        assert_eq!(most(warmed), Some(64));
+    }
 }

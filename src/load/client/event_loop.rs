@@ -667,16 +667,17 @@ pub const LOAD_TOKEN: u64 = 8;
 /// more.
 pub const PROBE_TOKEN: u64 = 16;
 
-/// Refuses more requests in flight at a time than this machine can hold, before any is made.
+/// Refuses more requests in flight at a time than this machine can hold, before any is made. `tokens` is the length of
+/// each one's prompt, and `bytes_per_token` what this program holds for each of its tokens.
 ///
 /// # Errors
 ///
 /// `missing`, with the number that it can hold.
-pub fn check_in_flight(requests: u64, tokens: u64, token: u64) -> Result<()> {
-    let each = tokens.saturating_mul(token).saturating_add(REQUEST);
+pub fn check_in_flight(requests: u64, tokens: u64, bytes_per_token: u64) -> Result<()> {
+    let each = tokens.saturating_mul(bytes_per_token).saturating_add(REQUEST);
     if requests.saturating_mul(each) > MOST {
         let hint = match MOST / each {
-            0 => format!("ask for at most {} tokens", (MOST - REQUEST) / token),
+            0 => format!("ask for at most {} tokens", (MOST - REQUEST) / bytes_per_token),
             most => format!("use at most {most} concurrent requests of that length, or shorter ones"),
         };
         return Err(Fault::missing(

@@ -118,6 +118,22 @@ impl Sizes {
         }
     }
 
+    /// The mean input, if the lengths of a distribution lie evenly between its bounds.
+    pub fn mean(&self) -> u64 {
+        match self {
+            Self::Random { input, .. } => {
+                let (shortest, longest) = input.bounds();
+                shortest.midpoint(longest)
+            }
+            Self::Listed { requests, .. } => {
+                let all = requests
+                    .iter()
+                    .fold(0_u64, |all, (input, _)| all.saturating_add(*input));
+                all / (requests.len() as u64).max(1)
+            }
+        }
+    }
+
     /// The minimum possible input.
     pub fn shortest(&self) -> u64 {
         match self {

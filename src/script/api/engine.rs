@@ -704,7 +704,8 @@ pub mod methods {
     /// # Errors
     ///
     /// `usage` for an invalid option or file; `not_allowed` for a file that the user did not permit; `engine` if no
-    /// start can serve such requests. Failures of requests are part of the answer, not errors.
+    /// start can serve such requests; `missing` for more concurrent requests of that length than this machine can hold, or
+    /// if something that the engine needs is not available. Failures of requests are part of the answer, not errors.
     ///
     /// # Example
     ///
