@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::fmt::excerpt;
@@ -286,39 +286,90 @@ impl<'de> Visitor<'de> for TokenCount {
     }
 }
 
-/// The error detail of an event, in this member or in all of it. Only of an event of ordinary length are values made.
-pub(super) fn error_of(event: &str, member: Option<&str>) -> String {
-    const LONGEST: usize = 256 << 10;
-    if event.len() > LONGEST {
-        return excerpt(event);
-    }
-    match (serde_json::from_str::<Value>(event), member) {
-        (Ok(event), Some(member)) => error_text(&event[member]),
-        (Ok(event), None) => error_text(&event),
-        (Err(_), _) => event.to_owned(),
+/// Most bytes of an error detail.
+const MOST_SAID: usize = 256 << 10;
+
+/// The error detail of an event, in this member or in all of it, without the request that the error may echo: a string,
+/// or the messages of an object together with the fields that they name; otherwise the value as JSON.
+pub(crate) fn error_of(event: &str, member: Option<&str>) -> String {
+    let member = member.as_slice();
+    let all = Said::in_members(if member.is_empty() { Said::MEMBERS } else { member });
+    let mut json = serde_json::Deserializer::from_str(event);
+    match all.deserialize(&mut json).and_then(|said| json.end().map(|()| said)) {
+        Ok(said) if !said.text.is_empty() => said.text,
+        // Only of an event of ordinary length are values made.
+        _ if event.len() > MOST_SAID => excerpt(event),
+        _ => serde_json::from_str(event).map_or_else(
+            |_| event.to_owned(),
+            |value: Value| member.first().map_or(&value, |member| &value[*member]).to_string(),
+        ),
     }
 }
 
-/// The error detail, without the request that the error may echo: a string, or the messages of an object together with
-/// the fields that they name; otherwise the value as JSON.
-pub(crate) fn error_text(error: &Value) -> String {
-    fn gather<'a>(value: &'a Value, said: &mut Vec<&'a str>) {
-        match value {
-            Value::String(text) => said.push(text),
-            Value::Array(items) => items.iter().for_each(|item| gather(item, said)),
-            Value::Object(map) => ["error", "errors", "detail", "message", "msg", "loc", "param"]
-                .iter()
-                .filter_map(|key| map.get(*key))
-                .for_each(|value| gather(value, said)),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+/// What the members of an error say, in the order of `members`. Everything else is skipped.
+struct Said<'m> {
+    members: &'m [&'m str],
+    text: String,
+}
+
+impl<'m> Said<'m> {
+    const MEMBERS: &'static [&'static str] = &["error", "errors", "detail", "message", "msg", "loc", "param"];
+
+    fn in_members(members: &'m [&'m str]) -> Self {
+        let text = String::new();
+        Self { members, text }
+    }
+
+    fn push(&mut self, more: &str) {
+        let left = MOST_SAID.saturating_sub(self.text.len());
+        if !more.is_empty() && left > 0 {
+            self.text.push_str(if self.text.is_empty() { "" } else { ": " });
+            let mut ends = (0..=left.min(more.len())).rev();
+            let end = ends.find(|end| more.is_char_boundary(*end)).unwrap_or_default();
+            self.text.push_str(&more[..end]);
         }
     }
-    let mut said = Vec::new();
-    gather(error, &mut said);
-    if said.is_empty() {
-        error.to_string()
-    } else {
-        said.join(": ")
+}
+
+impl<'de> DeserializeSeed<'de> for Said<'_> {
+    type Value = Self;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Said<'_> {
+    type Value = Self;
+
+    nothing_of!(visit_bool bool, visit_i64 i64, visit_u64 u64, visit_f64 f64);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_str<E: Error>(mut self, text: &str) -> Result<Self, E> {
+        self.push(text);
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Self, A::Error> {
+        while let Some(item) = seq.next_element_seed(Said::in_members(Said::MEMBERS))? {
+            self.push(&item.text);
+        }
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
+        let mut said = vec![String::new(); self.members.len()];
+        while let Some(key) = map.next_key::<Field<'de>>()? {
+            match self.members.iter().position(|member| *member == key.text) {
+                Some(place) => said[place] = map.next_value_seed(Said::in_members(Said::MEMBERS))?.text,
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        said.iter().for_each(|said| self.push(said));
+        Ok(self)
     }
 }
 
@@ -328,12 +379,17 @@ mod tests {
 
     #[test]
     fn an_error_has_a_text_in_every_form() {
-        let text = |json: &str| error_text(&serde_json::from_str(json).unwrap());
+        let text = |json: &str| error_of(json, None);
         assert_eq!(text("\"a\""), "a");
         assert_eq!(text("{\"message\":\"b\",\"code\":400}"), "b");
         assert_eq!(text("{\"code\":400}"), "{\"code\":400}");
         let repeated = r#"{"detail":[{"loc":["body","seed"],"msg":"Not allowed","input":{"ignore_eos":true}}]}"#;
         assert_eq!(text(repeated), "Not allowed: body: seed");
+        assert_eq!(text("not JSON"), "not JSON");
+        assert_eq!(
+            error_of(r#"{"detail":"a","error":{"code":5}}"#, Some("error")),
+            r#"{"code":5}"#
+        );
     }
 
     #[test]

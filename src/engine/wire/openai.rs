@@ -133,8 +133,8 @@ impl OpenAi {
                 Some(rest) => rest
                     .trim_matches(|c: char| c.is_whitespace() || "\"}".contains(c))
                     .to_owned(),
-                None if error.is_data() => format!("event is of another form: {error}"),
-                None => format!("event is not JSON: {}", data.chars().take(200).collect::<String>()),
+                None if error.is_data() => format!("event is of another form: {error}: {}", begin(data)),
+                None => format!("event is not JSON: {}", begin(data)),
             }),
         }
     }
@@ -204,6 +204,11 @@ impl OpenAi {
         self.events += u64::from(piece.content);
         Ok(piece)
     }
+}
+
+/// The first characters of an event.
+fn begin(data: &str) -> String {
+    data.chars().take(200).collect()
 }
 
 /// The output counts of an answer's events: so far (`continuous_usage_stats`), of the event alone, or once at the end.
@@ -373,10 +378,11 @@ mod tests {
                 .is_ok()
         );
         let echoed = format!(
-            r#"{{"error":{{"message":"out of memory","input":[{}1]}}}}"#,
+            r#"{{"error":{{"input":[{}1],"message":"out of memory"}}}}"#,
             "1,".repeat(200_000)
         );
-        assert!(said(&echoed).starts_with(r#"{"error":{"message":"out of memory""#));
+        assert_eq!(said(&echoed), "out of memory");
+        assert!(said(r#"[{"detail":"out of memory"}]"#).ends_with(r#"[{"detail":"out of memory"}]"#));
     }
 
     /// The last events of an answer of two tokens, ` a` and ` b`, by the place of its usage.

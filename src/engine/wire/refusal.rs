@@ -1,10 +1,9 @@
 //! Refusals of servers: names of statuses, such as `429 rate limit`, the remedy for each, and the error detail in a
 //! body.
 
-use serde_json::Value;
 use url::Url;
 
-use super::fields::error_text;
+use super::fields::error_of;
 use crate::fmt::excerpt;
 use crate::http::ApiKey;
 use crate::load::{Failure, FailureForm};
@@ -96,8 +95,7 @@ pub(crate) fn needs_key(failure: &Failure) -> bool {
 
 /// The error detail in the body of a refusal, without the request that it may echo.
 pub(crate) fn error_detail(body: &str) -> String {
-    let json = serde_json::from_str(body).ok();
-    let detail = json.map_or_else(|| body.to_owned(), |json: Value| error_text(&json));
+    let detail = error_of(body, None);
     // Python servers echo the request in a message of their own format.
     detail.split("'input':").next().unwrap_or_default().to_owned()
 }
