@@ -231,7 +231,7 @@ pub fn json<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
     json_within(text, MAX_PARSED)
 }
 
-/// Parses a page or an answer of a server, a program or a daemon, whose values may take 128 MiB.
+/// Parses a page, or an answer of a server, a program or a daemon, whose values may take 128 MiB.
 ///
 /// # Errors
 ///

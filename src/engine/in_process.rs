@@ -252,7 +252,7 @@ fn run_without_engine(engine: &Engine, live: &mut Live, program: &Program) -> Re
 fn document(name: &str, captured: &Captured) -> Result<Value> {
     let text = captured.stdout.trim_ascii();
     let document = (!captured.truncated)
-        .then(|| outside::json::<Map<String, Value>>(text).ok())
+        .then(|| outside::page::<Map<String, Value>>(text).ok())
         .flatten();
     let field = |key: &str| document.as_ref().and_then(|document| document.get(key)?.as_str());
     let last_lines = || match captured.stderr_tail(STDERR_LINES) {

@@ -207,7 +207,7 @@ impl Fetch<'_> {
         let (text, _) = http::text(response, http::MAX_PAGE)
             .await
             .map_err(|error| self.unreachable(&error))?;
-        let listing: Option<Listing> = serde_json::from_str(&text).ok();
+        let listing: Option<Listing> = outside::page(text.as_bytes()).ok();
         // It becomes a folder name.
         Ok(listing.filter(|listing| is_commit(&listing.sha)).ok_or_else(|| {
             let message = format!("HF_ENDPOINT does not list the files of `{}`", self.model);

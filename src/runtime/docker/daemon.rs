@@ -20,7 +20,7 @@ use crate::run::Run;
 use crate::runtime::state::Exit;
 use crate::task::lock;
 use crate::warning::Warning;
-use crate::{home, http, outside};
+use crate::{file, home, http, outside};
 
 /// Used until the version is negotiated.
 const VERSION: &bollard::ClientVersion = bollard::API_DEFAULT_VERSION;
@@ -159,7 +159,8 @@ fn context_host(folder: Option<&Path>, name: &str) -> Option<String> {
 }
 
 fn read(path: &Path) -> Option<serde_json::Value> {
-    serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()
+    const LONGEST: u64 = 1 << 20;
+    outside::page(&file::read(path, LONGEST).ok()?).ok()
 }
 
 fn open(host: &str, version: &bollard::ClientVersion) -> Result<Docker> {

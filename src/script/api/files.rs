@@ -66,7 +66,7 @@ fn read_document(host: &Host, path: &str, format: &str) -> Result<Value> {
     }
     let value = match format {
         "YAML" => yaml_serde::from_str(&text).map_err(|error| error.to_string()),
-        _ => outside::page(text.as_bytes()).map_err(|error| error.to_string()),
+        _ => outside::json(text.as_bytes()).map_err(|error| error.to_string()),
     };
     value.map_err(|error| Fault::usage(format!("`{path}` is not valid {format}: {error}")))
 }
