@@ -197,7 +197,7 @@ fn register_running(engine: &Engine, live: &mut Live, mut ready: Ready, limits: 
         if pools.len() > 1 {
             let smallest = pools.iter().min().copied();
             info.reported.fitted = info.reported.fitted.or(smallest);
-            // It refuses what a larger engine served, by the report alone.
+            // Without `use_report`, a smaller report must not refuse what a larger engine may serve.
             let refuses = engine.options.use_report.unwrap_or(true);
             let differs = |smallest: &u64| pools.iter().any(|pool| pool != smallest);
             info.reported.smallest = smallest.filter(|smallest| refuses && differs(smallest));

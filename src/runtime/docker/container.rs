@@ -446,7 +446,7 @@ pub(super) async fn remove_network(docker: &Docker, name: &str) -> Result<()> {
 }
 
 /// Last resort, with its own async runtime and connection, because the program's may be gone. Failures are ignored; the
-/// next start finds leftovers by their labels.
+/// next start finds leftovers by their labels and names.
 fn block_on(work: impl Future<Output = ()>) {
     if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
         runtime.block_on(work);

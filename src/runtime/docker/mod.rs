@@ -1,4 +1,5 @@
-//! Docker containers. Only containers with our labels are stopped or removed.
+//! Docker containers. Only containers with our labels and a name of ours are stopped or removed: an image can have the
+//! labels too.
 
 mod container;
 mod daemon;
