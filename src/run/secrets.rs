@@ -322,15 +322,58 @@ pub fn named_secrets(value: &Value) -> Vec<String> {
     }
 }
 
-/// Hides from now on the secrets that the configuration of a container of somebody else names: only what looks like a key,
-/// and only so many, so that a stranger can take no words from what is shown.
+/// Hides from now on the secrets in the configuration of a container of somebody else: only what looks like a key, and
+/// only so many, so that a stranger can take no words from what is shown.
 pub fn add_secrets_of(configuration: &Value) {
+    add_secrets(keys_of(configuration));
+}
+
+fn keys_of(configuration: &Value) -> Vec<String> {
     const MOST: usize = 64;
     const LONGEST: usize = 512;
-    let is_key = |secret: &String| {
-        secret.len() <= LONGEST && (looks_random(secret) || !keys::places(secret.as_bytes()).is_empty())
-    };
-    add_secrets(named_secrets(configuration).into_iter().filter(is_key).take(MOST));
+    let mut all = Vec::new();
+    texts(configuration, &mut all);
+    let named = named_secrets(configuration).into_iter();
+    let named = named.chain(all.iter().flat_map(|text| secrets_of_line(text)));
+    let named = named.filter(|secret| looks_random(secret) || is_base64(secret));
+    let formed = all.iter().flat_map(|text| {
+        let places = keys::places(text.as_bytes()).into_iter();
+        places.filter_map(|place| text.get(place).map(str::to_owned))
+    });
+    let keys = named.chain(formed).filter(|key| key.len() <= LONGEST);
+    keys.take(MOST).collect()
+}
+
+/// The texts in a value.
+fn texts<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) => found.push(text),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
+        Value::Object(members) => members.values().for_each(|member| texts(member, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// The secrets that a shell's line names: `HF_TOKEN=... vllm serve --api-key ...`.
+fn secrets_of_line(line: &str) -> Vec<String> {
+    let ends = |letter: char| letter.is_whitespace() || ";&|()".contains(letter);
+    let line = line.replace(['"', '\'', '`'], "");
+    let words: Vec<&str> = line.split(ends).filter(|word| !word.is_empty()).collect();
+    let options = secret_words(words.iter().copied()).into_iter();
+    let options = options.map(|(at, start)| words[at][start..].to_owned());
+    let variables = words.iter().filter_map(|word| {
+        let (name, value) = word.split_once('=')?;
+        is_secret_name(name).then(|| value.to_owned())
+    });
+    options.chain(variables).collect()
+}
+
+/// Whether a value may be bytes in base64: keys of 32 characters and more, which may have slashes.
+fn is_base64(value: &str) -> bool {
+    let kinds: [fn(&char) -> bool; 3] = [char::is_ascii_uppercase, char::is_ascii_lowercase, char::is_ascii_digit];
+    let is_one = |letter: char| letter.is_ascii_alphanumeric() || "+/=".contains(letter);
+    let has_all = || kinds.iter().all(|kind| value.chars().any(|letter| kind(&letter)));
+    value.len() >= 32 && !value.starts_with('/') && value.chars().all(is_one) && has_all()
 }
 
 #[cfg(test)]
@@ -486,6 +529,19 @@ mod redact_tests {
         let mut found = named_secrets(&set);
         found.sort();
         assert_eq!(found, ["four", "one", "three", "two"]);
+    }
+
+    #[test]
+    fn keys_of_a_strangers_container_are_found_where_they_usually_stand() {
+        let hf = format!("hf_{}", "AbCdEfGh".repeat(4));
+        let configuration = serde_json::json!({
+            "env": { "MODEL_ARGS": format!("--hf={hf} --fast"), "S3_SECRET": "wJalrXUtnFEMIK7MDENGbPxRfiCYzzzz/KEY/xyz", "TOKEN_FILE": "/models/Llama31Instruct8B" },
+            "command": ["sh", "-c", "API_KEY='one23456789012' vllm serve \"a/b\" --api-key two23456789012; sleep 9"],
+        });
+        let mut found = keys_of(&configuration);
+        found.sort();
+        let aws = "wJalrXUtnFEMIK7MDENGbPxRfiCYzzzz/KEY/xyz";
+        assert_eq!(found, [hf.as_str(), "one23456789012", "two23456789012", aws]);
     }
 
     #[test]
