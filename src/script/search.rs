@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::boundary::BoundaryHandle;
 use super::{Caught, Host, from_script, to_script};
 use crate::boundary::{Class, Moves, Point, Verdict};
-use crate::cost::{Ahead, Costs, Outcome, Spent, Usual};
+use crate::cost::{Ahead, Costs, Expected, Spent, UsualSearch};
 use crate::fault::{Fault, Result};
 use crate::run::PointAnswer;
 
@@ -304,7 +304,29 @@ impl Search {
         let expected = (ahead.as_ref()).map(|ahead| probes + ahead.probes().max(0).cast_unsigned());
         let survives = self.reports_pool();
         let seconds_left = ahead.and_then(|ahead| self.costs.seconds_left(&ahead, survives));
+        let budget = self.budget_seconds()?;
+        let seconds_left = seconds_left.map(|left| left.min(budget));
         self.map.note_progress(host, probes, expected, seconds_left)
+    }
+
+    /// The seconds after which `max_seconds` or `max_gpu_seconds` is spent; infinite without them.
+    fn budget_seconds(&self) -> Result<f64> {
+        let Spent {
+            seconds, gpu_seconds, ..
+        } = self.costs.total;
+        let of_time = self.budget("max_seconds")? - seconds;
+        let of_gpus = self.budget("max_gpu_seconds")? - gpu_seconds;
+        let rate = if seconds > 0.0 { gpu_seconds / seconds } else { 0.0 };
+        Ok(of_time
+            .min(if rate > 0.0 { of_gpus / rate } else { f64::INFINITY })
+            .max(0.0))
+    }
+
+    /// The value of a budget; infinite for none.
+    fn budget(&self, name: &str) -> Result<f64> {
+        let value = self.option(name)?;
+        let value = value.as_float().or_else(|_| value.as_int().map(|whole| whole as f64));
+        Ok(value.unwrap_or(f64::INFINITY))
     }
 
     /// Whether the engine reports its KV cache, so that it is expected to refuse, queue or preempt what exceeds it.
@@ -324,7 +346,7 @@ impl Search {
         let mut ahead = match (&self.left, expected) {
             (Some(left), _) => left.clone(),
             (None, Some(expected)) if expected == probes => Ahead::default(),
-            (None, _) if self.verifies()? => Ahead::of(usual.left(probes, budget) as f64, usual.failing),
+            (None, _) if self.verifies()? => Ahead::of(usual.left(probes, budget, expected) as f64, usual.failing),
             (None, None) => return Ok(None),
             (None, Some(expected)) if self.axes() < 2 => Ahead::of((expected - probes) as f64, usual.failing),
             (None, Some(expected)) => {
@@ -342,13 +364,13 @@ impl Search {
                 let points = self.map.lock().verification_points(confirm)?;
                 ahead
                     .points
-                    .extend(points.into_iter().map(|point| (point, Outcome::Fits)));
+                    .extend(points.into_iter().map(|point| (point, Expected::Fits)));
             } else {
                 // A single axis has one limit to confirm.
                 ahead.fitting += if self.axes() < 2 { confirm.min(1) } else { confirm } as f64;
             }
         }
-        Ok(Some(ahead))
+        Ok(Some(ahead.at_most(budget.saturating_sub(probes))))
     }
 
     /// So many probes, of which the usual share fails.
@@ -356,8 +378,8 @@ impl Search {
         Ahead::of(count as f64, self.usual().failing)
     }
 
-    fn usual(&self) -> Usual {
-        Usual::over(self.axes())
+    fn usual(&self) -> UsualSearch {
+        UsualSearch::over(self.axes())
     }
 
     /// The number of axes that are searched.

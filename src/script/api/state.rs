@@ -341,7 +341,8 @@ pub mod state {
         maybe(search.left.as_ref(), |left| Dynamic::from(left.probes()))
     }
 
-    /// Sets roughly how many probes verifying takes: a whole number, the `ahead` of `map.next_to_verify`, or `()`.
+    /// Sets roughly how many probes verifying takes: a whole number (below 0 is 0), the `ahead` of `map.next_to_verify`, or
+    /// `()`.
     ///
     /// # Errors
     ///
@@ -359,7 +360,7 @@ pub mod state {
     pub fn set_left(search: &mut Search, left: Dynamic) -> Caught<()> {
         search.left = match left.as_int() {
             _ if left.is_unit() => None,
-            Ok(count) => Some(search.usual_probes(count)),
+            Ok(count) => Some(search.usual_probes(count.max(0))),
             Err(_) => Some(script::options(left.try_cast_result::<Map>().map_err(|other| {
                 Fault::usage(format!("`left` is a number of probes or what is ahead, not `{other}`"))
             })?)?),

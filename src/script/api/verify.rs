@@ -75,7 +75,10 @@ pub mod verify {
     /// - `next` is the point to probe, `()` if nothing is left or if answers in flight come first; `certifies` is true if
     ///   it is a side of a place, and false if it tells apart limits that agree with all answers; `planned` are all
     ///   points that a prediction made before needed so far; `left` is roughly how many probes remain, and `ahead`
-    ///   says which, for `search.left`
+    ///   says which, for `search.left`: `#{ points, fitting, failing, near, confirms }`. `points` are those that are
+    ///   known, each as `[point, "fits"]`, `"fails"` or `"refused"` (longer than the engine allows, which takes no time);
+    ///   `fitting` and `failing` are numbers of other probes, near the points in `near`; `confirms` is true if the
+    ///   answers are confirmed afterwards
     /// - `places` are `#{ at, along, point, fits, fails }`: `at` is `"end"`, `"middle"` or `"workload"`; `point` is the
     ///   hardest point that is expected to fit; `fits` and `fails` are the points on its two sides along the axis
     ///   `along`, `()` for a side that the range does not reach
@@ -146,16 +149,16 @@ pub mod verify {
             let prediction = LimitPrediction::new(&known, &chance, graded.is_some(), options.within, workload.as_ref());
             let step = known.verify_prediction(&prediction, parallel, options.only_fits)?;
             let by = options.by.as_deref().unwrap_or("prediction");
-            return Ok(shown(&known, &step, by, None)?);
+            return Ok(shown(&known, &step, by, false, None)?);
         }
         let known = map.lock();
         Ok(match options.report {
             Some(report) => caught(known.verify_report(report, workload.as_ref(), parallel))?
-                .map(|(step, report)| shown(&known, &step, "report", Some(report)))
+                .map(|(step, report)| shown(&known, &step, "report", false, Some(report)))
                 .transpose()?
                 .unwrap_or(Dynamic::UNIT),
             None => caught(known.verify_fitted(workload.as_ref()))?
-                .map(|step| shown(&known, &step, "fitted", None))
+                .map(|step| shown(&known, &step, "fitted", true, None))
                 .transpose()?
                 .unwrap_or(Dynamic::UNIT),
         })
@@ -242,12 +245,18 @@ fn taken<T: Clone + 'static>(options: &mut Map, name: &str, what: &str) -> Resul
         .transpose()
 }
 
-/// A step, as scripts see it.
-fn shown(map: &Boundary, step: &VerificationStep, by: &str, report: Option<ReportedLimit>) -> Result<Dynamic> {
+/// A step, as scripts see it. With `whole` there is a certificate only once all places are proven.
+fn shown(
+    map: &Boundary,
+    step: &VerificationStep,
+    by: &str,
+    whole: bool,
+    report: Option<ReportedLimit>,
+) -> Result<Dynamic> {
     let is_complete = step.next.is_none() && step.proven.len() == step.places.len();
     let verified = match &*step.proven {
         [] => Dynamic::UNIT,
-        _ if by == "fitted" && !is_complete => Dynamic::UNIT,
+        _ if whole && !is_complete => Dynamic::UNIT,
         proven => to_script(&map.certificate(proven, by, report.as_ref())?)?,
     };
     let number = |count: usize| Dynamic::from_int(i64::try_from(count).unwrap_or(i64::MAX));

@@ -167,8 +167,9 @@ impl Boundary {
     /// The expected total number of probes to reach `coverage`, after `probes` of them. `None` while too little is
     /// known.
     ///
-    /// One axis is halved with each probe. With more, a staircase of n corners under a smooth boundary leaves an open volume that shrinks with the (axes - 1)-th root
-    /// of n. Half of the probes so far located the boundary. That is not repeated, so only the other half grows.
+    /// One axis is halved with each probe. With more, a staircase of n corners under a smooth boundary leaves an open volume
+    /// that shrinks with the (axes - 1)-th root of n. Half of the probes so far located the boundary. That is not repeated,
+    /// so only the other half grows.
     pub fn expected(&self, probes: u64, coverage: f64) -> Result<Option<u64>> {
         let open = 1.0 - self.coverage()?;
         let wanted = 1.0 - coverage;

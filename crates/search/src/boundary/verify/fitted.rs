@@ -132,8 +132,8 @@ impl Line {
 }
 
 impl Boundary {
-    /// The next step of verifying the limits that agree with all answers; `None` if none agrees, or if only one axis is searched, which is bisected instead. The limits are verified if nothing is
-    /// left to probe and all places are proven.
+    /// The next step of verifying the limits that agree with all answers; `None` if none agrees, or if only one axis is
+    /// searched, which is bisected instead. The limits are verified if nothing is left to probe and all places are proven.
     ///
     /// # Errors
     ///
@@ -182,10 +182,10 @@ impl Boundary {
             _ => &USUAL[2],
         };
         let open = (places.len() - proven.len()) as f64;
-        let mut ahead = usual.afterwards + usual.place * open + usual.halving * halvings;
+        let to_places = usual.afterwards + usual.place * open + usual.halving * halvings;
+        let mut then = usual.telling;
         if next.is_none() {
             next = prediction.most_unsure()?;
-            ahead = usual.telling;
         }
         if next.is_none() {
             next = prediction.rivalled()?;
@@ -193,15 +193,17 @@ impl Boundary {
         if next.is_none() {
             next = prediction.drawn()?;
             certifies = next.is_some();
-            ahead = usual.drawn;
+            then = usual.drawn;
         }
         if next.is_none() {
             let enough = WORTH * (self.volume()?.fits as f64).max(1.0);
             let open = prediction.most_open()?;
             next = open.filter(|open| open.settles >= enough).map(|open| open.point);
-            ahead = if next.is_some() { usual.region } else { 0.0 };
+            then = if next.is_some() { usual.region } else { 0.0 };
         }
-        let ahead = self.usually_ahead(&places, ahead, usual)?;
+        // Points at open places may be in flight.
+        let to_verify = if open > 0.0 { to_places } else { then };
+        let ahead = self.usually_ahead(&places, to_verify, usual)?;
         let step = VerificationStep {
             next,
             certifies,

@@ -7,7 +7,7 @@ use super::place::Place;
 use super::prediction::LimitPrediction;
 use super::stated::Walk;
 use super::step::VerificationStep;
-use crate::cost::Outcome;
+use crate::cost::Expected;
 use crate::error::{Error, Result};
 use crate::fmt::thousands;
 
@@ -170,6 +170,11 @@ impl ReportedLimit {
     }
 }
 
+/// Whether all places lie where the engine states its limit, which leaves nothing to look at between them.
+fn is_exact(prediction: &LimitPrediction<'_, Error>, places: &[Place]) -> bool {
+    places.iter().all(|place| prediction.is_stated(&place.point))
+}
+
 impl Boundary {
     /// The next step of verifying an engine's report, and the report itself: a newer one if the server states less by
     /// now, less the tokens that it was seen to reserve of the stated length. `None` if it does not bound every axis.
@@ -201,13 +206,13 @@ impl Boundary {
             let mut step = self.concluded(&walk, places, planned, is_answered)?;
             if step.proven.len() == step.places.len() && step.next.is_none() && !(parallel && self.is_waiting()) {
                 self.look_between(&prediction, &mut step)?;
-            } else if step.held {
+            } else if step.held && !is_exact(&prediction, &step.places) {
                 // One more point will be looked at.
                 step.ahead.points.extend(step.ahead.points.last().cloned());
             }
-            for (point, outcome) in &mut step.ahead.points {
-                if *outcome == Outcome::Fails && limit.is_too_long(point) {
-                    *outcome = Outcome::Refused;
+            for (point, expected) in &mut step.ahead.points {
+                if *expected == Expected::Fails && limit.is_too_long(point) {
+                    *expected = Expected::Refused;
                 }
             }
             return Ok(Some((step, limit)));
@@ -273,7 +278,7 @@ impl Boundary {
 
     /// Looks once at the largest undecided region, unless the limit is exact, and takes the answer into account.
     fn look_between(&self, prediction: &LimitPrediction<'_, Error>, step: &mut VerificationStep) -> Result<()> {
-        if step.places.iter().all(|place| prediction.is_stated(&place.point)) {
+        if is_exact(prediction, &step.places) {
             return Ok(());
         }
         let is_side = |point: &Point| step.places.iter().any(|place| place.sides().any(|side| side == point));
@@ -294,12 +299,8 @@ impl Boundary {
             step.held = false;
             step.proven.clear();
         } else if !looked && let Some(open) = prediction.most_open()? {
-            let outcome = if prediction.expects(&open.point)? {
-                Outcome::Fits
-            } else {
-                Outcome::Fails
-            };
-            step.ahead.points.push((open.point.clone(), outcome));
+            let expected = Expected::of(prediction.expects(&open.point)?);
+            step.ahead.points.push((open.point.clone(), expected));
             step.planned.push(open.point.clone());
             step.next = Some(open.point);
         }

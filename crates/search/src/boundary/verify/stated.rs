@@ -5,7 +5,7 @@ use super::super::{Boundary, Class, Point};
 use super::place::Place;
 use super::prediction::LimitPrediction;
 use super::step::VerificationStep;
-use crate::cost::{Ahead, Outcome};
+use crate::cost::{Ahead, Expected};
 use crate::error::{Error, Result as Checked};
 
 /// How far the walk over the sides of all places got.
@@ -119,12 +119,7 @@ impl Boundary {
             for (point, side) in fits.chain(place.fails.iter().map(|point| (point, Class::Fails))) {
                 known = known && is_answered(place, point, side)?;
                 if self.is_unanswered(point)? {
-                    let outcome = if side == Class::Fits {
-                        Outcome::Fits
-                    } else {
-                        Outcome::Fails
-                    };
-                    ahead.points.push((point.clone(), outcome));
+                    ahead.points.push((point.clone(), Expected::of(side == Class::Fits)));
                 }
             }
             if known {
