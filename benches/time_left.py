@@ -61,6 +61,8 @@ def main():
                 line(name, counted)
             every += counted
     held = line("all", every)
+    if not every:
+        sys.exit("no moment counts: no progress was told, or nothing took 30 seconds")
     if given.least is not None and held < given.least * len(every):
         sys.exit(f"{held} of {len(every)} moments hold, which is less than {given.least:.0%}")
 
