@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::boundary::BoundaryHandle;
 use super::{Caught, Host, from_script, to_script};
-use crate::boundary::{Class, Moves, Point, Verdict};
-use crate::cost::{Ahead, Costs, Expected, Spent, UsualSearch};
+use crate::boundary::{Ahead, Class, Expected, Moves, Point, Verdict};
+use crate::cost::{Costs, Spent, UsualSearch};
 use crate::fault::{Fault, Result};
 use crate::run::PointAnswer;
 

@@ -18,6 +18,7 @@
 //! For benchmarks of strategies: `neighbours` is tgi-profiler's search, and [`KnownBoundary`] a boundary to score
 //! against.
 
+mod ahead;
 mod answer;
 mod axis;
 #[expect(clippy::module_inception, reason = "the module is named after its main type")]
@@ -47,6 +48,7 @@ mod version_space;
 mod view;
 mod volume;
 
+pub use ahead::{Ahead, Expected};
 pub use answer::{Answer, JsonText, Moves, Overload, Record, Verdict};
 pub use axis::{Axis, Easier, Point, Scalar, Scale};
 pub use boundary::{Boundary, Class, Options};

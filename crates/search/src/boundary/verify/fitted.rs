@@ -7,11 +7,10 @@ use rand_chacha::ChaCha8Rng;
 use super::super::axis::Axis;
 use super::super::lattice::cell_along;
 use super::super::version_space::Agreement;
-use super::super::{Boundary, Point, Scale};
+use super::super::{Ahead, Boundary, Point, Scale};
 use super::place::{NARROW, Place, PlaceKind, axis_of};
 use super::prediction::LimitPrediction;
 use super::step::VerificationStep;
-use crate::cost::Ahead;
 use crate::error::{Error, Result as Checked};
 
 /// A place is proven from both sides if they are at most this fraction of the value itself (1/8) apart, for ranges that

@@ -2,12 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::{Boundary, BoundsReport, Class, Easier, Lattice, Moves, Point};
+use super::super::{Boundary, BoundsReport, Class, Easier, Expected, Lattice, Moves, Point};
 use super::place::Place;
 use super::prediction::LimitPrediction;
 use super::stated::Walk;
 use super::step::VerificationStep;
-use crate::cost::Expected;
 use crate::error::{Error, Result};
 use crate::fmt::thousands;
 

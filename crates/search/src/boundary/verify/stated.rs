@@ -1,11 +1,10 @@
 //! Verifies a prediction that was made before the probes: both sides of all places, the fitting sides first, because an
 //! engine that survives answers them all with one start. It is given up at the first answer that contradicts it.
 
-use super::super::{Boundary, Class, Point};
+use super::super::{Ahead, Boundary, Class, Expected, Point};
 use super::place::Place;
 use super::prediction::LimitPrediction;
 use super::step::VerificationStep;
-use crate::cost::{Ahead, Expected};
 use crate::error::{Error, Result as Checked};
 
 /// How far the walk over the sides of all places got.

@@ -1,8 +1,7 @@
 //! One step of a verification, and what it asks the boundary about single points.
 
-use super::super::{Boundary, Class, Moves, Point, Scalar};
+use super::super::{Ahead, Boundary, Class, Moves, Point, Scalar};
 use super::place::Place;
-use crate::cost::Ahead;
 use crate::error::Result;
 
 /// The next probe of a verification, and the places that are proven so far.
