@@ -30,8 +30,8 @@ fn adapter(time_scale: &str, further: &str) -> String {
 }
 
 const FAST: &str = "0";
-/// Its start takes about half a minute.
-const SLOW: &str = "1";
+/// Its start takes half a minute or more.
+const SLOW: &str = "20";
 
 impl Sleeping {
     fn new() -> Self {
