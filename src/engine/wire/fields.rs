@@ -306,7 +306,7 @@ pub(crate) fn error_of(event: &str, member: Option<&str>) -> String {
     }
 }
 
-/// What the members of an error say, in the order of `members`. Everything else is skipped.
+/// The texts of an error's members, in the order of `members`. Everything else is skipped.
 struct Said<'m> {
     members: &'m [&'m str],
     text: String,
