@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use profiler::engine::{Protocol, decoder};
 use profiler::load::stats::{LoadStats, Settings, Slo};
-use profiler::load::{QueuedRequest, RequestRecord, read_recorded};
+use profiler::load::{QueuedRequest, RequestOutcome, RequestRecord, read_recorded};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
@@ -726,6 +726,32 @@ fn an_objective_that_cannot_be_measured_has_no_goodput() {
     assert!(stats.goodput.is_none() && stats.unmeasured.contains_key("tpot_ms"));
     let stats = measured(&buffered, Some(slo(None, Some(500.0))));
     assert_eq!(stats.goodput.unwrap().counts.good, 12);
+}
+
+/// All tokens came, and then half of the event with the finish reason: the connection stays open, or is closed.
+#[test]
+fn half_an_event_after_a_whole_answer_is_no_error() {
+    let job = || QueuedRequest {
+        at: None,
+        body: vec![b'x'; 40].into(),
+        decoder: decoder(Protocol::OpenaiCompletions),
+        timeout: Duration::from_secs(60),
+        input: 5,
+        output: 2,
+    };
+    let token = "data: {\"choices\":[{\"text\":\" a\",\"token_ids\":[7]}]}\n\n";
+    let half = "data: {\"choices\":[{\"text\":\"\",\"fini";
+    let text = format!("{token}{token}{half}");
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    let answer = format!("{head}{:x}\r\n{text}\r\n", text.len());
+    for closes in [None, Some(ms(50))] {
+        let record = read_recorded(job(), &[(ms(10), answer.as_bytes())], closes);
+        assert_eq!(record.outcome, RequestOutcome::Completed, "{record:?}");
+    }
+    // Where tokens are missing, it is one.
+    let answer = format!("{head}{:x}\r\n{token}{half}\r\n", token.len() + half.len());
+    let record = read_recorded(job(), &[(ms(10), answer.as_bytes())], Some(ms(50)));
+    assert!(matches!(record.outcome, RequestOutcome::Failed(_)), "{record:?}");
 }
 
 #[test]

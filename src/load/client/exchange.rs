@@ -279,11 +279,21 @@ impl Exchange {
     /// The record of a complete response.
     pub(super) fn complete(mut self, now: Instant) -> RequestRecord {
         let since = now.saturating_duration_since(self.began);
-        let Self { events, state, .. } = &mut self;
+        let Self {
+            events,
+            state,
+            response,
+            ..
+        } = &mut self;
+        // A whole answer may be given up in the middle of an event that follows it.
+        let ends_in_event = state.end().is_some() && state.error.is_none() && !response.done();
         // Nothing after a malformed part can be trusted.
         if state.malformed.is_none() {
             if let Err(fault) = events.finish(|name, data| state.event(name, data, since)) {
                 state.malformed = Some(fault.message);
+            }
+            if ends_in_event {
+                state.error = None;
             }
             state.read_error();
         }
