@@ -30,7 +30,7 @@ fn adapter(time_scale: &str, further: &str) -> String {
 }
 
 const FAST: &str = "0";
-/// Its start takes half a minute or more.
+/// Its start and its answers take seconds.
 const SLOW: &str = "20";
 
 impl Sleeping {
@@ -202,7 +202,8 @@ fn a_container_that_somebody_kills_is_told() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("signal 9"), "{said}");
+    // The container may go before the request is sent: then the engine cannot be started again.
+    assert!(said.contains("signal 9") || said.contains("is not running"), "{said}");
 }
 
 #[test]

@@ -249,7 +249,7 @@ fn an_interrupted_run_prints_what_it_knows_and_blames_no_line_of_the_script() {
     "#;
     let [out, err] = ended_by(Signal::SIGINT, 130, script, "\"point\"");
     assert!(
-        out.starts_with("undecided: input=10 fits") && out.contains("1 probe, stopped by Ctrl-C"),
+        out.starts_with("undecided: input=10 fits") && out.contains(", stopped by Ctrl-C"),
         "{out}"
     );
     assert!(
@@ -257,10 +257,7 @@ fn an_interrupted_run_prints_what_it_knows_and_blames_no_line_of_the_script() {
         "{err}"
     );
     let [out, _] = ended_by(Signal::SIGTERM, 143, script, "\"point\"");
-    assert!(
-        out.contains("1 probe, stopped by SIGTERM") && !out.contains("Ctrl-C"),
-        "{out}"
-    );
+    assert!(out.contains(", stopped by SIGTERM") && !out.contains("Ctrl-C"), "{out}");
     let [_, err] = ended_by(Signal::SIGINT, 130, "print(1); sleep(1000);", "\"print\"");
     assert!(
         err.contains("stopped by Ctrl-C before anything was measured\nresume with: profiler run s.rhai --resume out"),

@@ -216,8 +216,8 @@ impl Costs {
         self.seconds_of(point) + (1.0 - chance) * deadly * self.start_seconds()
     }
 
-    /// Estimated seconds of the probes ahead; `None` while no probe without a start was seen. `survives` says that the engine is expected to
-    /// survive failures: as long as none was seen, they count as deadly otherwise.
+    /// Estimated seconds of the probes ahead; `None` while no probe without a start was seen. `survives` says that the
+    /// engine is expected to survive failures: as long as none was seen, they count as deadly otherwise.
     #[must_use]
     pub fn seconds_left(&self, ahead: &Ahead, survives: bool) -> Option<f64> {
         if self.total.probes == 0 {
