@@ -200,6 +200,8 @@ impl Container {
             Ok(()) => Ok(()),
             // Already stopped, or removed by somebody else.
             Err(error) if matches!(daemon::status(&error), Some(304 | 404 | 409)) => Ok(()),
+            // Podman's words for a container that stopped meanwhile.
+            Err(error) if error.to_string().contains("container state improper") => Ok(()),
             Err(error) => Err(daemon::explain(error)),
         }
     }
