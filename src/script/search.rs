@@ -373,7 +373,7 @@ impl Search {
         Ok(Some(ahead.at_most(budget.saturating_sub(probes))))
     }
 
-    /// So many probes, of which the usual share fails.
+    /// A number of unknown probes. The usual share of them fails.
     pub(super) fn usual_probes(&self, count: i64) -> Ahead {
         Ahead::of(count as f64, self.usual().failing)
     }

@@ -80,7 +80,7 @@ fn files_of_a_run() {
         copy_run("tgi-oom", &program.folder().join("run"));
         (program.folder().join("run").join(name), program.args(["show", "run"]))
     };
-    // What the other file says is shown.
+    // The output names the file that holds too much.
     let shows = |program: Profiler, file: &str| {
         let shown = program.measured().run();
         assert!(shown.peak() < GIB, "{file}: {} MiB", shown.peak() >> 20);

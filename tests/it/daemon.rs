@@ -31,25 +31,19 @@ fn no_daemon() {
 
 #[test]
 fn a_daemon_that_is_down() {
-    let folder = temp();
-    let path = folder.path().join("docker.sock");
-    // The socket file remains, but nothing listens on it.
-    drop(UnixListener::bind(&path).unwrap());
-    start(&format!("unix://{}", path.display()))
-        .code(3)
-        .stderr("does not listen")
-        .stderr("systemctl start docker");
-}
-
-#[test]
-fn a_podman_that_is_down() {
-    let folder = temp();
-    let path = folder.path().join("podman.sock");
-    drop(UnixListener::bind(&path).unwrap());
-    start(&format!("unix://{}", path.display()))
-        .code(3)
-        .stderr("does not listen")
-        .stderr("systemctl --user enable --now podman.socket");
+    for (socket, remedy) in [
+        ("docker.sock", "systemctl start docker"),
+        ("podman.sock", "systemctl --user enable --now podman.socket"),
+    ] {
+        let folder = temp();
+        let path = folder.path().join(socket);
+        // The socket file remains, but nothing listens on it.
+        drop(UnixListener::bind(&path).unwrap());
+        start(&format!("unix://{}", path.display()))
+            .code(3)
+            .stderr("does not listen")
+            .stderr(remedy);
+    }
 }
 
 /// Podman's clients are often told of a machine elsewhere; the daemon of this one is used all the same.

@@ -48,7 +48,7 @@ pub fn stripped() -> &'static Path {
         if !strip.is_ok_and(|status| status.success()) {
             return program.to_owned();
         }
-        // Those of earlier builds.
+        // Copies of earlier builds are never used again.
         let others = fs::read_dir(env!("CARGO_TARGET_TMPDIR")).unwrap().flatten();
         for other in others.filter(|other| other.file_name().to_string_lossy().starts_with("stripped-")) {
             let _ = fs::remove_file(other.path());

@@ -17,7 +17,7 @@ pub enum Expected {
 }
 
 impl Expected {
-    /// That of a point that fits, or of one that does not.
+    /// The answer of a point that fits or does not fit.
     #[must_use]
     pub fn of(fits: bool) -> Self {
         if fits { Self::Fits } else { Self::Fails }
@@ -40,7 +40,7 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// So many probes, of which this share fails.
+    /// A number of unknown probes. The share `failing` of them fails.
     #[must_use]
     pub fn of(probes: f64, failing: f64) -> Self {
         Self {
