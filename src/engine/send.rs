@@ -101,6 +101,6 @@ pub fn send(engine: &Engine, prompt: &Content, options: SendOptions) -> Result<S
         ttft_ms: record.ttft_ms(record.sent),
         tpot_ms: record.counts.output.and_then(|output| record.tpot_ms(output)),
         e2el_ms: record.e2el_ms(record.sent),
-        finish: record.finish,
+        finish: record.finish.map(Into::into),
     })
 }

@@ -19,7 +19,7 @@ pub enum RequestOutcome {
     #[default]
     Completed,
     /// The request failed.
-    Failed(Failure),
+    Failed(Box<Failure>),
     /// The request was still in flight when the load ended.
     CutOff,
 }
@@ -31,6 +31,20 @@ pub struct Failure {
     pub form: FailureForm,
     /// The engine's message, if it gave one.
     pub message: String,
+    /// When a rejected request may be sent again, by the server's `Retry-After`.
+    #[serde(skip)]
+    pub retry_after: Option<Duration>,
+}
+
+impl RequestOutcome {
+    /// A failure with the engine's message.
+    pub fn failed(form: FailureForm, message: impl Into<String>) -> Self {
+        Self::Failed(Box::new(Failure {
+            form,
+            message: message.into(),
+            retry_after: None,
+        }))
+    }
 }
 
 /// Kinds of failure.
@@ -147,14 +161,11 @@ pub struct RequestRecord {
     #[serde(skip)]
     pub text: Option<String>,
     /// The engine's finish reason. Where a whole answer had none: `length`, or `stop` if it is shorter than requested.
-    pub finish: Option<String>,
+    pub finish: Option<Cow<'static, str>>,
     /// The engine gave no finish reason.
     pub no_finish: bool,
     /// The server held the connection open after the last event, and the client closed it.
     pub held_open: bool,
-    /// When a rejected request may be sent again, by the server's `Retry-After`.
-    #[serde(skip)]
-    pub retry_after: Option<Duration>,
     /// How it ended.
     #[serde(skip)]
     pub outcome: RequestOutcome,
@@ -403,8 +414,7 @@ mod tests {
         });
         assert_eq!(line(&record), expected);
         record.text = Some("a\nb".to_owned());
-        let (form, message) = (FailureForm::Status(429), "busy".to_owned());
-        record.outcome = RequestOutcome::Failed(Failure { form, message });
+        record.outcome = RequestOutcome::failed(FailureForm::Status(429), "busy");
         let failed = line(&record);
         assert_eq!(failed["failure"], json!({ "form": "status_429", "message": "busy" }));
         assert_eq!(

@@ -124,7 +124,7 @@ fn one(acts: Vec<Act>) -> (RequestRecord, Server) {
 
 fn failure(acts: Vec<Act>) -> (FailureForm, String) {
     match one(acts).0.outcome {
-        RequestOutcome::Failed(Failure { form, message }) => (form, message),
+        RequestOutcome::Failed(failure) => (failure.form, failure.message),
         other => panic!("{other:?}"),
     }
 }

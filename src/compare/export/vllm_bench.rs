@@ -200,7 +200,7 @@ mod tests {
 
     use super::*;
     use crate::load::stats::{Slo, TargetConcurrency};
-    use crate::load::{Counts, Failure, FailureForm, RequestOutcome};
+    use crate::load::{Counts, FailureForm, RequestOutcome};
 
     /// The keys of a file that vLLM 0.33.0 wrote with these options and `--goodput`.
     const KEYS: &str = "date endpoint_type backend label model_id tokenizer_id num_prompts request_rate burstiness max_concurrency duration \
@@ -229,7 +229,7 @@ mod tests {
                 output: Some(3),
             },
             text: Some("a b c".to_owned()),
-            finish: Some("length".to_owned()),
+            finish: Some("length".into()),
             outcome: RequestOutcome::Completed,
             ..RequestRecord::default()
         }
@@ -261,10 +261,7 @@ mod tests {
         let refused = &mut records[8];
         (refused.first_token, refused.last_token, refused.itl_ms) = (None, None, Vec::new());
         refused.counts = Counts::default();
-        refused.outcome = RequestOutcome::Failed(Failure {
-            form: FailureForm::Status(429),
-            message: "too many".to_owned(),
-        });
+        refused.outcome = RequestOutcome::failed(FailureForm::Status(429), "too many");
         records[9].outcome = RequestOutcome::CutOff;
         records
     }

@@ -82,8 +82,8 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
                 return warnings.try_for_each(|warning| engine.context.run.warn(warning));
             };
             let status = failure.form.status().unwrap_or_default();
-            if passes(status, record.retry_after)
-                && patience.wait(&refusal(failure, &form.path, credentials), record.retry_after)?
+            if passes(status, failure.retry_after)
+                && patience.wait(&refusal(failure, &form.path, credentials), failure.retry_after)?
             {
                 rejected += u64::from(status == 429);
                 continue;

@@ -293,7 +293,6 @@ pub(crate) fn file_stem(number: u64, repeat: u64) -> String {
 #[cfg(test)]
 mod streak_tests {
     use super::*;
-    use crate::load::Failure;
 
     const TIMEOUT: Duration = Duration::from_secs(3600);
 
@@ -305,10 +304,7 @@ mod streak_tests {
     }
 
     fn failed(form: FailureForm) -> RequestOutcome {
-        RequestOutcome::Failed(Failure {
-            form,
-            message: "why".into(),
-        })
+        RequestOutcome::failed(form, "why")
     }
 
     /// The number of such failures in a row, up to 20,000, after which a load is given up.

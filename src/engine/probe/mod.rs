@@ -193,7 +193,10 @@ pub(crate) fn probe_running(
 ///
 /// `missing` if an attached server serves no request before the wait time is over.
 fn waited_for(engine: &Engine, attempt: &Attempt, patience: &mut Patience<'_>) -> Result<bool> {
-    let requested_wait = attempt.rejected().filter_map(|answer| answer.retry_after).max();
+    let requested_wait = attempt
+        .rejected()
+        .filter_map(|answer| answer.failure()?.retry_after)
+        .max();
     let (Some(requested_wait), Some(first)) = (requested_wait, attempt.rejected().find_map(RequestRecord::failure))
     else {
         return Ok(false);
@@ -385,7 +388,9 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
         exit_code: exit.as_ref().and_then(|exit| exit.code),
         oom_killed: exit.map(|exit| exit.oom_killed),
         http_status: answers.iter().find_map(|answer| answer.failure()?.form.status()),
-        finish: answers.iter().find_map(|answer| answer.finish.clone()),
+        finish: answers
+            .iter()
+            .find_map(|answer| answer.finish.clone().map(Into::into)),
         excess: answers
             .iter()
             .filter_map(|answer| answer.counts.output?.checked_sub(requested.output))

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
     use crate::engine::facts::queue::QueueMetrics;
     use crate::load::engine_side::EngineQueue;
-    use crate::load::{Counts, Failure};
+    use crate::load::Counts;
 
     const REQUESTED: Limits = Limits {
         input: 10,
@@ -266,7 +266,7 @@ mod tests {
 
     fn failed(form: FailureForm, message: &str) -> RequestOutcome {
         let message = message.to_owned();
-        RequestOutcome::Failed(Failure { form, message })
+        RequestOutcome::failed(form, message)
     }
 
     fn rules() -> Vec<FailureRule> {
@@ -475,7 +475,7 @@ mod count_tests {
     /// Verdict and cause of a response with these counts and this finish reason.
     fn judged(input: u64, output: u64, finish: &str, reported: EngineBounds) -> Option<(Verdict, String)> {
         let answer = RequestRecord {
-            finish: Some(finish.into()),
+            finish: Some(finish.to_owned().into()),
             counts: Counts {
                 input: Some(input),
                 output: Some(output),

@@ -1,5 +1,6 @@
 //! One request in flight: unwritten bytes, what was read of the response, and timestamps. No I/O.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -38,6 +39,9 @@ impl AnswerEnd {
 /// Bytes kept of a body without events, and characters of it shown in an error message.
 const MAX_BEGINNING: usize = 16 << 10;
 const MAX_SHOWN: usize = 120;
+
+/// Finish reasons of nearly all engines.
+const USUAL_FINISHES: [&str; 3] = ["length", "stop", "limit"];
 
 /// Most characters kept of a finish reason, and of an error in a stream: both stay in the records of the load.
 const MAX_FINISH: usize = 64;
@@ -316,7 +320,7 @@ impl Exchange {
         }
         let outcome = match self.response.status {
             Some(status) if !is_success(status) => self.state.outcome(&self.response),
-            _ => RequestOutcome::Failed(Failure { form, message }),
+            _ => RequestOutcome::failed(form, message),
         };
         self.into_record(now, outcome)
     }
@@ -350,11 +354,18 @@ impl Exchange {
                 .newest
                 .filter(|_| self.end().is_some())
                 .unwrap_or_else(|| since(now)),
-            retry_after: self.response.retry_after,
             outcome,
             ..self.state.record
         }
     }
+}
+
+/// A finish reason to keep. A load keeps one for each request, so the usual ones are not copied, and none is long.
+fn finish_reason(text: String) -> Cow<'static, str> {
+    if let Some(usual) = USUAL_FINISHES.iter().find(|usual| **usual == text) {
+        return Cow::Borrowed(usual);
+    }
+    Cow::Owned(shortened(text, MAX_FINISH))
 }
 
 /// At most `most` characters of a text, without the memory of the rest.
@@ -460,7 +471,7 @@ impl ResponseState {
         record.counts.output = output.or(record.counts.output).or(event.counts.output);
         record.reasoning = event.reasoning.or(record.reasoning);
         if let Some(finish) = event.finish {
-            record.finish = Some(shortened(finish, MAX_FINISH));
+            record.finish = Some(finish_reason(finish));
         }
     }
 
@@ -534,7 +545,7 @@ impl ResponseState {
         }
         if record.finish.is_none() && record.events > 0 {
             let ended = full || (self.last && record.counts.output.is_some());
-            record.finish = ended.then(|| if full { "length" } else { "stop" }.to_owned());
+            record.finish = ended.then(|| if full { "length" } else { "stop" }.into());
             record.no_finish = ended;
         }
     }
@@ -572,7 +583,6 @@ impl ResponseState {
 
     /// The outcome of a response that is complete, or complete enough.
     fn outcome(&self, response: &Response) -> RequestOutcome {
-        let failed = |form, message: String| RequestOutcome::Failed(Failure { form, message });
         if let Some(status) = response.status.filter(|status| !is_success(*status)) {
             let body = String::from_utf8_lossy(&self.beginning);
             let message = match &response.location {
@@ -580,13 +590,17 @@ impl ResponseState {
                 None if body.trim().is_empty() => empty_body(status),
                 None => body.into_owned(),
             };
-            return failed(FailureForm::Status(status), message);
+            return RequestOutcome::Failed(Box::new(Failure {
+                form: FailureForm::Status(status),
+                message,
+                retry_after: response.retry_after,
+            }));
         }
         if let Some(error) = &self.error {
-            return failed(FailureForm::InStream, error.clone());
+            return RequestOutcome::failed(FailureForm::InStream, error.clone());
         }
         if let Some(why) = &self.malformed {
-            return failed(FailureForm::Malformed, why.clone());
+            return RequestOutcome::failed(FailureForm::Malformed, why.clone());
         }
         if let Some(beginning) = self.non_event_body() {
             let message = if beginning.starts_with('{') {
@@ -594,23 +608,19 @@ impl ResponseState {
             } else {
                 format!("the response is not an event stream; it begins with `{beginning}`")
             };
-            return failed(FailureForm::Malformed, message);
+            return RequestOutcome::failed(FailureForm::Malformed, message);
         }
         match self.record.finish.as_deref() {
-            Some(finish) if ABORT_REASONS.contains(&finish) => failed(
+            Some(finish) if ABORT_REASONS.contains(&finish) => RequestOutcome::failed(
                 FailureForm::InStream,
                 format!("the engine ended the request: `{finish}`"),
             ),
-            _ if self.record.events == 0 && !self.record.is_all_hidden() => failed(
-                FailureForm::EndedEarly,
-                "the stream ended without text or tokens".to_owned(),
-            ),
-            None => failed(
-                FailureForm::EndedEarly,
-                "the stream ended without a finish reason".to_owned(),
-            ),
+            _ if self.record.events == 0 && !self.record.is_all_hidden() => {
+                RequestOutcome::failed(FailureForm::EndedEarly, "the stream ended without text or tokens")
+            }
+            None => RequestOutcome::failed(FailureForm::EndedEarly, "the stream ended without a finish reason"),
             Some(_) => match self.impossible_count() {
-                Some(why) => failed(FailureForm::Malformed, why),
+                Some(why) => RequestOutcome::failed(FailureForm::Malformed, why),
                 None => RequestOutcome::Completed,
             },
         }

@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
     use crate::load::engine_side::EngineQueue;
-    use crate::load::{Counts, Failure, FailureForm};
+    use crate::load::{Counts, FailureForm};
     use crate::telemetry::DeviceActivity;
 
     fn record(sent: f64, first: f64, itl_ms: &[f32], output: u64, outcome: RequestOutcome) -> RequestRecord {
@@ -299,10 +299,7 @@ mod tests {
 
     #[test]
     fn row_combines_engine_devices_and_requests() {
-        let failed = RequestOutcome::Failed(Failure {
-            form: FailureForm::Broken,
-            message: String::new(),
-        });
+        let failed = RequestOutcome::failed(FailureForm::Broken, "");
         let records = [
             record(0.0, 0.05, &[30.0, 100.0], 6, RequestOutcome::Completed),
             record(0.0, 0.08, &[200.0], 2, failed),

@@ -5,7 +5,7 @@ mod properties;
 use std::time::Duration;
 
 use super::*;
-use crate::load::{Failure, FailureForm, RequestOutcome};
+use crate::load::{FailureForm, RequestOutcome};
 use properties::{record, settings};
 
 const CLOSED: TargetConcurrency = TargetConcurrency::Closed { concurrency: 2 };
@@ -16,10 +16,7 @@ fn closed() -> Vec<RequestRecord> {
 }
 
 fn failed(mut record: RequestRecord, form: FailureForm) -> RequestRecord {
-    record.outcome = RequestOutcome::Failed(Failure {
-        form,
-        message: "no".to_owned(),
-    });
+    record.outcome = RequestOutcome::failed(form, "no");
     record
 }
 
@@ -68,14 +65,14 @@ fn response_time_starts_when_due() {
 fn a_wrong_prompt_is_a_failure_and_a_short_answer_counts_as_it_came() {
     let mut short = record(0, 0);
     short.counts.output = Some(7);
-    short.finish = Some("stop".to_owned());
+    short.finish = Some("stop".into());
     let mut other = record(1, 0);
     other.counts.input = Some(80);
     let mut uncounted = record(2, 0);
     uncounted.counts.output = None;
-    uncounted.finish = Some("stop".to_owned());
+    uncounted.finish = Some("stop".into());
     let mut aborted = record(3, 0);
-    aborted.finish = Some("abort".to_owned());
+    aborted.finish = Some("abort".into());
     let records = [short, other, uncounted, aborted];
     let stats = LoadStats::from_records(&records, &settings(CLOSED));
     assert_eq!((stats.completed, stats.failed, stats.short), (2, 2, 1));

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::super::summary::{Sample, interpolated};
 use super::super::*;
-use crate::load::{Counts, Failure, FailureForm, RequestOutcome};
+use crate::load::{Counts, FailureForm, RequestOutcome};
 
 /// A completed request of 100 + 10 tokens: the first token after 50 ms, then one every 10 ms.
 pub(super) fn record(index: u64, sent_ms: u64) -> RequestRecord {
@@ -33,7 +33,7 @@ pub(super) fn record(index: u64, sent_ms: u64) -> RequestRecord {
             output: Some(10),
         },
         text: None,
-        finish: Some("length".to_owned()),
+        finish: Some("length".into()),
         outcome: RequestOutcome::Completed,
         ..RequestRecord::default()
     }
@@ -61,12 +61,7 @@ fn any_record() -> impl Strategy<Value = RequestRecord> {
         let at = |ms: u64| Duration::from_millis(due + ms);
         let sent = late;
         let last = sent + first + gaps.iter().map(|gap| u64::from(*gap)).sum::<u64>();
-        let failed = |form| {
-            RequestOutcome::Failed(Failure {
-                form,
-                message: "no".to_owned(),
-            })
-        };
+        let failed = |form| RequestOutcome::failed(form, "no");
         let outcome = match way {
             0 => RequestOutcome::CutOff,
             1 => failed(FailureForm::Status(429)),
@@ -93,7 +88,7 @@ fn any_record() -> impl Strategy<Value = RequestRecord> {
                 output: (way != 6).then_some(output),
             },
             text: None,
-            finish: Some("length".to_owned()),
+            finish: Some("length".into()),
             outcome,
             ..RequestRecord::default()
         }

@@ -416,7 +416,7 @@ mod tests {
 
     use super::*;
     use crate::load::engine_side::{COLUMNS, TimelineRow, write};
-    use crate::load::{Counts, Failure, FailureForm, RequestOutcome, RequestRecord};
+    use crate::load::{Counts, FailureForm, RequestOutcome, RequestRecord};
 
     #[test]
     fn missing_files_are_reported_once() {
@@ -495,10 +495,7 @@ mod tests {
 
     #[test]
     fn request_file_is_read_without_warmup_and_truncated_line() {
-        let failed = RequestOutcome::Failed(Failure {
-            form: FailureForm::Broken,
-            message: "reset".into(),
-        });
+        let failed = RequestOutcome::failed(FailureForm::Broken, "reset");
         let ended = [
             (0, true, RequestOutcome::Completed),
             (2, false, RequestOutcome::Completed),
