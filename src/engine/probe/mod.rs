@@ -388,9 +388,7 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
         exit_code: exit.as_ref().and_then(|exit| exit.code),
         oom_killed: exit.map(|exit| exit.oom_killed),
         http_status: answers.iter().find_map(|answer| answer.failure()?.form.status()),
-        finish: answers
-            .iter()
-            .find_map(|answer| answer.finish.clone().map(Into::into)),
+        finish: answers.iter().find_map(|answer| answer.finish.clone().map(Into::into)),
         excess: answers
             .iter()
             .filter_map(|answer| answer.counts.output?.checked_sub(requested.output))

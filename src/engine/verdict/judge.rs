@@ -243,8 +243,8 @@ mod tests {
     use super::super::bounds::EngineBounds;
     use super::*;
     use crate::engine::facts::queue::QueueMetrics;
-    use crate::load::engine_side::EngineQueue;
     use crate::load::Counts;
+    use crate::load::engine_side::EngineQueue;
 
     const REQUESTED: Limits = Limits {
         input: 10,
