@@ -4,12 +4,14 @@
 //! Searching decoded text finds a secret however its parts were written, where a list of encoded forms would have to
 //! name every producer's habits.
 
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Range;
 
 use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use memchr::memchr3;
+use memchr::{memchr, memchr3};
 
 /// Encodings below each other that are undone.
 const DEPTH: usize = 4;
@@ -23,8 +25,10 @@ const OVERLAP: usize = 32 << 10;
 const LEAST_HEX: usize = 16;
 const LEAST_BASE64: usize = 11;
 
-/// Bytes that are decoded of a piece at most, so that a text made for it cannot hold up what writes it.
-const MAX_WORK: usize = 64 * PIECE;
+/// Bytes that are decoded for each byte of a text at most, so that a text made for it cannot hold up what writes it.
+const MAX_WORK: usize = 64;
+/// Of a text this short, everything is decoded.
+const LITTLE: usize = 4 << 10;
 
 /// The signs with which escapes begin: all together, and one by one.
 const ESCAPES: [u8; 3] = *b"%\\&";
@@ -33,13 +37,13 @@ const KINDS: [&[u8]; 4] = [&ESCAPES, b"%", b"\\", b"&"];
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
     .with_decode_allow_trailing_bits(true)
     .with_decode_padding_mode(DecodePaddingMode::Indifferent);
-const ENGINES: [GeneralPurpose; 2] = [
-    GeneralPurpose::new(&STANDARD, LENIENT),
-    GeneralPurpose::new(&URL_SAFE, LENIENT),
+/// The alphabets, and the digits that only one of them has.
+const ALPHABETS: [(GeneralPurpose, &[u8; 2]); 2] = [
+    (GeneralPurpose::new(&STANDARD, LENIENT), b"+/"),
+    (GeneralPurpose::new(&URL_SAFE, LENIENT), b"-_"),
 ];
 
 /// Bytes, and for each the part of the text that stands for it.
-#[derive(Default)]
 struct Layer {
     bytes: Vec<u8>,
     places: Vec<(u32, u32)>,
@@ -54,9 +58,15 @@ pub(super) fn find(text: &[u8], search: &mut dyn FnMut(&[u8]) -> Vec<Range<usize
         let end = text.len().min(start + PIECE);
         let piece = &text[start..end];
         if may_be_encoded(piece) {
-            let mut work = MAX_WORK;
-            let below = below(&Layer::of(piece), DEPTH, &mut work, search);
-            found.extend(below.into_iter().map(|range| start + range.start..start + range.end));
+            let mut decoding = Decoding {
+                search,
+                left: MAX_WORK * piece.len().max(LITTLE),
+                seen: HashMap::new(),
+                found: Vec::new(),
+            };
+            decoding.below(&Layer::of(piece), DEPTH);
+            let below = decoding.found.into_iter();
+            found.extend(below.map(|range| start + range.start..start + range.end));
         }
         start = if end == text.len() { end } else { end - OVERLAP };
     }
@@ -75,59 +85,94 @@ pub(super) fn levels(text: &str) -> Vec<Vec<u8>> {
 /// Whether anything in these bytes can be decoded. Most texts have nothing.
 fn may_be_encoded(bytes: &[u8]) -> bool {
     memchr3(b'%', b'\\', b'&', bytes).is_some()
-        || runs(bytes, LEAST_HEX, is_hex).next().is_some()
-        || runs(bytes, LEAST_BASE64, is_base64).next().is_some()
+        || runs(bytes, LEAST_HEX, &HEX).next().is_some()
+        || runs(bytes, LEAST_BASE64, &BASE64).next().is_some()
 }
 
-fn below(
-    layer: &Layer,
-    depth: usize,
-    work: &mut usize,
-    search: &mut dyn FnMut(&[u8]) -> Vec<Range<usize>>,
-) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    if depth == 0 {
-        return found;
+#[derive(Hash)]
+enum Form {
+    Text,
+    Hex,
+    Base64,
+}
+
+/// The search of all that a text decodes to.
+struct Decoding<'a> {
+    search: &'a mut dyn FnMut(&[u8]) -> Vec<Range<usize>>,
+    /// How many bytes may still be decoded.
+    left: usize,
+    /// Hashes of what was decoded already, and how many levels below each.
+    seen: HashMap<u64, usize>,
+    found: Vec<Range<usize>>,
+}
+
+impl Decoding<'_> {
+    fn below(&mut self, layer: &Layer, depth: usize) {
+        if depth == 0 {
+            return;
+        }
+        // Producers escape with one kind of sign, and what looks like another kind may be the text itself.
+        let signs = ESCAPES.iter().filter(|sign| layer.bytes.contains(sign)).count();
+        let kinds = if signs > 1 { &KINDS[..] } else { &KINDS[..1] };
+        for kind in kinds {
+            let inner = layer.unescaped(kind).filter(|inner| !inner.bytes.is_empty());
+            if let Some(inner) = inner.filter(|inner| self.is_new(Form::Text, inner, 0..inner.bytes.len(), depth)) {
+                self.look(&inner, depth);
+            }
+        }
+        for run in runs(&layer.bytes, LEAST_HEX, &HEX) {
+            if self.is_new(Form::Hex, layer, run.clone(), depth) {
+                layer.unhexed(run).iter().for_each(|inner| self.look(inner, depth));
+            }
+        }
+        for run in runs(&layer.bytes, LEAST_BASE64, &BASE64) {
+            if self.is_new(Form::Base64, layer, run.clone(), depth) {
+                layer.unbased(run).iter().for_each(|inner| self.look(inner, depth));
+            }
+        }
     }
-    let mut look = |inner: &Layer| {
-        let Some(left) = work.checked_sub(inner.bytes.len()) else {
+
+    /// Whether this part of a layer was not met before in this form with as many levels left: as the same bytes, from the
+    /// same part of the text. Escapes of several kinds may be undone in any order, and leave what is not escaped as it
+    /// was.
+    fn is_new(&mut self, form: Form, layer: &Layer, part: Range<usize>, depth: usize) -> bool {
+        let mut hasher = DefaultHasher::new();
+        form.hash(&mut hasher);
+        hasher.write(&layer.bytes[part.clone()]);
+        layer.place(part).hash(&mut hasher);
+        let known = self.seen.entry(hasher.finish()).or_default();
+        let is_new = *known < depth;
+        *known = depth.max(*known);
+        is_new
+    }
+
+    fn look(&mut self, inner: &Layer, depth: usize) {
+        let Some(left) = self.left.checked_sub(inner.bytes.len()) else {
             return;
         };
-        *work = left;
-        let places = |range: Range<usize>| {
-            let parts = inner.places.get(range)?;
-            Some(parts.first()?.0 as usize..parts.last()?.1 as usize)
-        };
-        let here = search(&inner.bytes);
-        found.extend(here.into_iter().filter_map(places));
-        if may_be_encoded(&inner.bytes) {
-            found.extend(below(inner, depth - 1, work, search));
+        self.left = left;
+        for range in (self.search)(&inner.bytes)
+            .into_iter()
+            .filter(|range| !range.is_empty())
+        {
+            let (start, end) = inner.place(range);
+            self.found.push(start as usize..end as usize);
         }
-    };
-    // Producers escape with one kind of sign, and what looks like another kind may be the text itself.
-    let signs = ESCAPES.iter().filter(|sign| layer.bytes.contains(sign)).count();
-    let kinds = if signs > 1 { &KINDS[..] } else { &KINDS[..1] };
-    for kind in kinds {
-        layer.unescaped(kind).iter().for_each(&mut look);
+        if may_be_encoded(&inner.bytes) {
+            self.below(inner, depth - 1);
+        }
     }
-    for run in runs(&layer.bytes, LEAST_HEX, is_hex) {
-        layer.unhexed(run).iter().for_each(&mut look);
-    }
-    for run in runs(&layer.bytes, LEAST_BASE64, is_base64) {
-        layer.unbased(run).iter().for_each(&mut look);
-    }
-    found
 }
 
 /// Ranges of at least `least` digits, with the bytes between them that separate digits.
-fn runs(bytes: &[u8], least: usize, class: fn(u8) -> Digit) -> impl Iterator<Item = Range<usize>> + '_ {
+fn runs<'a>(bytes: &'a [u8], least: usize, class: &'a [Digit; 256]) -> impl Iterator<Item = Range<usize>> + 'a {
     let mut at = 0;
     std::iter::from_fn(move || {
         while at < bytes.len() {
             let start = at;
             let (mut digits, mut end) = (0, at);
             while let Some(byte) = bytes.get(at) {
-                match class(*byte) {
+                match class[usize::from(*byte)] {
                     Digit::One => (digits, end) = (digits + 1, at + 1),
                     Digit::Between if digits > 0 && at - end < 2 => {}
                     _ => break,
@@ -143,28 +188,35 @@ fn runs(bytes: &[u8], least: usize, class: fn(u8) -> Digit) -> impl Iterator<Ite
     })
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Digit {
     One,
     Between,
     None,
 }
 
-fn is_hex(byte: u8) -> Digit {
-    match byte {
-        b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' => Digit::One,
-        b':' | b' ' | b'-' | b',' | b'\n' => Digit::Between,
-        _ => Digit::None,
-    }
-}
+/// Each byte may begin with `0x`.
+const HEX: [Digit; 256] = digits(b"0123456789abcdefABCDEF", b": -,\nxX");
 
 /// Digits of both alphabets. Long texts are broken into lines.
-fn is_base64(byte: u8) -> Digit {
-    match byte {
-        b'+' | b'/' | b'-' | b'_' => Digit::One,
-        byte if byte.is_ascii_alphanumeric() => Digit::One,
-        b'\n' | b'\r' => Digit::Between,
-        _ => Digit::None,
+const BASE64: [Digit; 256] = digits(
+    b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+/-_",
+    b"\n\r",
+);
+
+const fn digits(ones: &[u8], between: &[u8]) -> [Digit; 256] {
+    let mut class = [Digit::None; 256];
+    let mut at = 0;
+    while at < ones.len() {
+        class[ones[at] as usize] = Digit::One;
+        at += 1;
     }
+    at = 0;
+    while at < between.len() {
+        class[between[at] as usize] = Digit::Between;
+        at += 1;
+    }
+    class
 }
 
 impl Layer {
@@ -172,6 +224,13 @@ impl Layer {
         Self {
             bytes: bytes.to_vec(),
             places: (0..).zip(1..).take(bytes.len()).collect(),
+        }
+    }
+
+    fn with_room(bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            places: Vec::with_capacity(bytes),
         }
     }
 
@@ -186,28 +245,37 @@ impl Layer {
 
     /// One level of escapes with these signs undone; `None` if there are none.
     fn unescaped(&self, signs: &[u8]) -> Option<Self> {
-        memchr3(b'%', b'\\', b'&', &self.bytes)?;
-        let mut inner = Self::default();
+        let next_sign = |bytes: &[u8]| match signs {
+            [sign] => memchr(*sign, bytes),
+            _ => memchr3(b'%', b'\\', b'&', bytes),
+        };
+        next_sign(&self.bytes)?;
+        let mut inner = Self::with_room(self.bytes.len());
         let (mut at, mut any) = (0, false);
         while at < self.bytes.len() {
             let rest = &self.bytes[at..];
-            let (length, decoded) = match rest[0] {
+            let decoded = match rest[0] {
                 sign if !signs.contains(&sign) => None,
                 b'%' => escaped_percent(rest),
                 b'\\' => escaped_backslash(rest),
                 b'&' => escaped_html(rest),
                 _ => None,
-            }
-            .map_or((1, None), |(length, decoded)| (length, Some(decoded)));
-            any |= decoded.is_some();
+            };
+            let Some((length, decoded)) = decoded else {
+                let end = next_sign(&rest[1..]).map_or(rest.len(), |next| next + 1);
+                inner.bytes.extend_from_slice(&rest[..end]);
+                inner.places.extend_from_slice(&self.places[at..at + end]);
+                at += end;
+                continue;
+            };
+            any = true;
             let mut buffer = [0; 4];
             let bytes = match decoded {
-                Some(Decoded::Byte(byte)) => {
+                Decoded::Byte(byte) => {
                     buffer[0] = byte;
                     &buffer[..1]
                 }
-                Some(Decoded::Char(letter)) => letter.encode_utf8(&mut buffer).as_bytes(),
-                None => &rest[..1],
+                Decoded::Char(letter) => letter.encode_utf8(&mut buffer).as_bytes(),
             };
             inner.push(bytes, self.place(at..at + length));
             at += length;
@@ -217,11 +285,13 @@ impl Layer {
 
     /// The bytes of a run of hexadecimal digits, which may begin within a byte.
     fn unhexed(&self, run: Range<usize>) -> Vec<Self> {
+        let begins_byte = |at: usize| matches!(self.bytes[at..], [b'0', b'x' | b'X', ..]);
         let digits: Vec<(u8, usize)> = run
+            .filter(|at| !begins_byte(*at))
             .filter_map(|at| Some(((self.bytes[at] as char).to_digit(16)? as u8, at)))
             .collect();
         let from = |first: usize| {
-            let mut inner = Self::default();
+            let mut inner = Self::with_room(digits.len() / 2);
             for pair in digits[first..].chunks_exact(2) {
                 inner.push(&[pair[0].0 << 4 | pair[1].0], self.place(pair[0].1..pair[1].1 + 1));
             }
@@ -233,22 +303,28 @@ impl Layer {
     /// The bytes of a run of base64 digits, which may begin within a group of four.
     fn unbased(&self, run: Range<usize>) -> Vec<Self> {
         let places: Vec<usize> = run
-            .filter(|at| matches!(is_base64(self.bytes[*at]), Digit::One))
+            .filter(|at| BASE64[usize::from(self.bytes[*at])] == Digit::One)
             .collect();
         let digits: Vec<u8> = places.iter().map(|at| self.bytes[*at]).collect();
         // Text in base64 has letters of both cases.
         if !digits.iter().any(u8::is_ascii_lowercase) || !digits.iter().any(u8::is_ascii_uppercase) {
             return Vec::new();
         }
+        let has = |own: &[u8; 2]| digits.iter().any(|digit| own.contains(digit));
+        let [standard, _] = &ALPHABETS;
         let mut found = Vec::new();
-        for engine in &ENGINES {
+        for (engine, own) in &ALPHABETS {
+            // Of digits that both have, both make the same.
+            if own != &standard.1 && !has(own) {
+                continue;
+            }
             for first in 0..4.min(digits.len()) {
                 // A single digit at the end stands for nothing.
                 let kept = digits.len() - usize::from((digits.len() - first) % 4 == 1);
                 let Ok(bytes) = engine.decode(&digits[first..kept]) else {
                     continue;
                 };
-                let mut inner = Self::default();
+                let mut inner = Self::with_room(bytes.len());
                 for (index, byte) in bytes.into_iter().enumerate() {
                     let (from, to) = (first + index * 8 / 6, first + (index * 8 + 7) / 6);
                     inner.push(&[byte], self.place(places[from]..places[to] + 1));
@@ -346,7 +422,7 @@ pub(super) mod tests {
         let bytes = |letter: char, write: &dyn Fn(u8) -> String| -> String {
             letter.encode_utf8(&mut [0; 4]).bytes().map(write).collect()
         };
-        match kind % 10 {
+        match kind % 11 {
             0 => each(&|letter| bytes(letter, &|byte| format!("%{byte:02X}"))),
             1 => each(&|letter| bytes(letter, &|byte| format!("%{byte:02x}"))),
             2 => serde_json::to_string(text).unwrap(),
@@ -362,6 +438,7 @@ pub(super) mod tests {
             6 => text.bytes().map(|byte| format!("{byte:02x}:")).collect(),
             7 => STANDARD.encode(format!("{}{text}", "user:".get(..part as usize % 5).unwrap_or(""))),
             8 => URL_SAFE_NO_PAD.encode(format!("{text}\n")),
+            9 => text.bytes().map(|byte| format!("0x{byte:02x}, ")).collect(),
             _ => text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;"),
         }
     }
@@ -370,7 +447,7 @@ pub(super) mod tests {
         #[test]
         fn a_text_is_found_under_any_mixture_of_encodings(
             secret in "[a-z]{4,9}[0-9\"\\\\/&<>%=+é ]{4,9}[A-Z]",
-            kinds in prop::collection::vec((0_u8..10, any::<u64>()), 0..4),
+            kinds in prop::collection::vec((0_u8..11, any::<u64>()), 0..4),
             before in "[a-z =]{0,5}", after in "[ ,;\"][a-z]{0,5}",
         ) {
             let written = kinds.iter().fold(secret.clone(), |text, (kind, part)| encoded(&text, *kind, *part));
@@ -389,6 +466,19 @@ pub(super) mod tests {
         #[test]
         fn any_bytes_are_decoded(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             find(&bytes, &mut |_| Vec::new());
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_all_encoded_is_found() {
+        let secret = "a&b<c>d%e\\f\"g9";
+        for (inner, outer) in (0..11).flat_map(|inner| (0..11).map(move |outer| (inner, outer))) {
+            let text = encoded(&encoded(secret, inner, u64::MAX), outer, u64::MAX);
+            let mut search = |bytes: &[u8]| {
+                let at = memchr::memmem::find(bytes, secret.as_bytes());
+                at.map(|at| at..at + secret.len()).into_iter().collect()
+            };
+            assert!(!find(text.as_bytes(), &mut search).is_empty(), "{text}");
         }
     }
 
