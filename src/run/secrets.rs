@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, Input, MatchKind};
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -44,7 +44,49 @@ static SECRETS: LazyLock<RwLock<Secrets>> = LazyLock::new(|| {
 struct Secrets {
     values: BTreeSet<String>,
     /// Finds any of the secrets; `None` if there are none.
-    finder: Option<AhoCorasick>,
+    finder: Option<Finder>,
+}
+
+/// Finds secrets of any length, with the memory that their first bytes take. A secret that is cut off after them is found
+/// too.
+struct Finder {
+    heads: AhoCorasick,
+    /// What may follow each head.
+    tails: Vec<Vec<Vec<u8>>>,
+}
+
+impl Finder {
+    const HEAD: usize = 64;
+
+    /// Finds these forms of secrets; `None` if there are none, or more than gigabytes.
+    fn new(forms: BTreeSet<Vec<u8>>) -> Option<Self> {
+        let mut tails: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
+        for mut form in forms {
+            let tail = form.split_off(form.len().min(Self::HEAD));
+            tails.entry(form).or_default().push(tail);
+        }
+        // If two secrets begin with the same characters, the longer one matches.
+        let mut builder = AhoCorasick::builder();
+        let heads = builder.match_kind(MatchKind::LeftmostLongest).build(tails.keys());
+        let tails: Vec<_> = tails.into_values().collect();
+        heads
+            .ok()
+            .filter(|_| !tails.is_empty())
+            .map(|heads| Self { heads, tails })
+    }
+
+    fn find(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+        let mut all = Vec::new();
+        let mut at = 0;
+        while let Some(head) = self.heads.find(Input::new(bytes).range(at..)) {
+            let rest = &bytes[head.end()..];
+            let common = |tail: &Vec<u8>| tail.iter().zip(rest).take_while(|(one, other)| one == other).count();
+            let longest = self.tails[head.pattern()].iter().map(common).max();
+            at = head.end() + longest.unwrap_or_default();
+            all.push(head.start()..at);
+        }
+        all
+    }
 }
 
 impl Secrets {
@@ -65,10 +107,7 @@ impl Secrets {
         // A secret that is all escapes leaves a short word, which may stand anywhere.
         let is_hidden = |form: &Vec<u8>| can_be_hidden(&String::from_utf8_lossy(form));
         let forms: BTreeSet<Vec<u8>> = self.values.iter().flat_map(levels).filter(is_hidden).collect();
-        // If two secrets begin with the same characters, the longer one matches.
-        let mut builder = AhoCorasick::builder();
-        // It fails only beyond 2^31 states: gigabytes of secrets.
-        self.finder = builder.match_kind(MatchKind::LeftmostLongest).build(forms).ok();
+        self.finder = Finder::new(forms);
     }
 }
 
@@ -123,12 +162,10 @@ pub fn hide(text: &str) -> Cow<'_, str> {
     hide_by(text, secrets.finder.as_ref())
 }
 
-fn hide_by<'a>(text: &'a str, finder: Option<&AhoCorasick>) -> Cow<'a, str> {
+fn hide_by<'a>(text: &'a str, finder: Option<&Finder>) -> Cow<'a, str> {
     let text = without_userinfo(text);
     let Some(finder) = finder else { return text };
-    let found = decoded::find(text.as_bytes(), &mut |bytes| {
-        finder.find_iter(bytes).map(|found| found.range()).collect()
-    });
+    let found = decoded::find(text.as_bytes(), &mut |bytes| finder.find(bytes));
     without(text, found)
 }
 
@@ -176,10 +213,7 @@ pub fn holds_secret(text: &str) -> bool {
         })
     };
     let secrets = SECRETS.read().unwrap_or_else(PoisonError::into_inner);
-    let found = |finder: &AhoCorasick| {
-        let mut search = |bytes: &[u8]| finder.find_iter(bytes).map(|found| found.range()).collect();
-        !decoded::find(text.as_bytes(), &mut search).is_empty()
-    };
+    let found = |finder: &Finder| !decoded::find(text.as_bytes(), &mut |bytes| finder.find(bytes)).is_empty();
     secrets.finder.as_ref().is_some_and(found) || !keys::places(text.as_bytes()).is_empty() || parameters()
 }
 
@@ -330,7 +364,6 @@ pub fn add_secrets_of(configuration: &Value) {
 
 fn keys_of(configuration: &Value) -> Vec<String> {
     const MOST: usize = 64;
-    const LONGEST: usize = 512;
     let mut all = Vec::new();
     texts(configuration, &mut all);
     let named = named_secrets(configuration).into_iter();
@@ -340,8 +373,7 @@ fn keys_of(configuration: &Value) -> Vec<String> {
         let places = keys::places(text.as_bytes()).into_iter();
         places.filter_map(|place| text.get(place).map(str::to_owned))
     });
-    let keys = named.chain(formed).filter(|key| key.len() <= LONGEST);
-    keys.take(MOST).collect()
+    named.chain(formed).take(MOST).collect()
 }
 
 /// The texts in a value.
@@ -400,6 +432,21 @@ mod tests {
         let mut all = Secrets::default();
         all.add(secrets.iter().map(|secret| (*secret).to_owned()));
         hide_by(text, all.finder.as_ref()).into_owned()
+    }
+
+    #[test]
+    fn secrets_of_any_length_are_hidden_whole_and_where_they_are_cut_off() {
+        let long = |end: &str| format!("{}{end}", "aB3dE6gH".repeat(200));
+        let secrets = [long("one1"), long("other2"), "aB3dE6gHaB3d".to_owned()];
+        let secrets = [&*secrets[0], &secrets[1], &secrets[2]];
+        let [one, other, short] = secrets;
+        for (text, clean) in [
+            (format!("{one} {other} {short}!"), "*** *** ***!".to_owned()),
+            (format!("{}\n", &one[..100]), "***\n".to_owned()),
+            (format!("{}zz", STANDARD.encode(other)), "***==zz".to_owned()),
+        ] {
+            assert_eq!(hidden(&text, &secrets), clean);
+        }
     }
 
     #[test]
@@ -486,7 +533,7 @@ mod tests {
         /// For any secret, a document stays valid JSON and contains no form of the secret.
         #[test]
         fn a_document_loses_every_form_of_a_secret_and_nothing_else(
-            secret in "[a-z]{4,9}[0-9\"\\\\/&<>%=+é ]{4,9}", kinds in prop::collection::vec((0_u8..10, any::<u64>()), 0..3),
+            secret in "[a-z]{4,9}[0-9\"\\\\/&<>%=+é ]{4,9}", kinds in prop::collection::vec((0_u8..11, any::<u64>()), 0..3),
         ) {
             prop_assume!(can_be_hidden(&secret));
             add_secrets([secret.clone()]);
