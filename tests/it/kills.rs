@@ -14,21 +14,30 @@ use serde_json::Value;
 use crate::liars::SSH;
 use crate::support::{Profiler, eventually, temp};
 
-/// How often each answered operation stands in the journals below a folder. An experiment counts as one, unless its parts
-/// do (`in_parts`): where it was cut, all of it is measured anew.
+/// How often each answered operation stands in the journals below a folder. An outermost experiment counts as one with
+/// all within it, unless its parts do (`in_parts`): where it was cut, all of it is measured anew.
 fn answered(folder: &Path) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     for journal in journals(folder) {
         let text = fs::read_to_string(&journal).unwrap_or_default();
         let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let mut within = false;
+        let (mut depth, mut in_parts) = (0_usize, false);
         for event in events {
             let is_experiment = event["kind"] == "experiment";
             match event["event"].as_str() {
-                Some("resumed") => within = false,
-                Some("began") if is_experiment => within = event["in_parts"] != true,
-                Some("done") if is_experiment || !within => {
-                    within = false;
+                Some("resumed") => depth = 0,
+                Some("began") if is_experiment => {
+                    if depth == 0 {
+                        in_parts = event["in_parts"] == true;
+                    }
+                    depth += 1;
+                }
+                Some("given_up") => depth = depth.saturating_sub(1),
+                Some("done") => {
+                    depth = depth.saturating_sub(usize::from(is_experiment));
+                    if depth > 0 && !in_parts {
+                        continue;
+                    }
                     let place = journal.strip_prefix(folder).unwrap().display();
                     *found
                         .entry(format!("{place} {} {}", event["kind"], event["args"]))
@@ -39,6 +48,31 @@ fn answered(folder: &Path) -> BTreeMap<String, usize> {
         }
     }
     found
+}
+
+#[test]
+fn a_program_within_a_trial_hides_nothing_that_comes_after_it() {
+    let place = temp();
+    let (began, done) = (r#""event":"began","kind":"experiment""#, r#""event":"done","kind""#);
+    let journal = format!(
+        r#"{{{began},"args":1,"in_parts":true}}
+{{{began},"args":2}}
+{{{done}:"load","args":3}}
+{{{done}:"experiment","args":2}}
+{{{done}:"probe","args":4}}
+{{"event":"resumed"}}
+{{{began},"args":5}}
+{{{began},"args":6}}
+{{{done}:"experiment","args":6}}
+{{{done}:"probe","args":7}}
+{{"event":"given_up"}}
+{{{done}:"probe","args":8}}
+"#
+    );
+    fs::write(place.path().join("journal.jsonl"), journal).unwrap();
+    let found: Vec<String> = answered(place.path()).into_keys().collect();
+    let args = found.iter().map(|one| one.rsplit(' ').next().unwrap());
+    assert_eq!(args.collect::<String>(), "2348", "{found:?}");
 }
 
 fn journals(folder: &Path) -> Vec<PathBuf> {
