@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -242,7 +243,7 @@ async fn find_container(
 fn address(inspected: &ContainerInspectResponse, requested: Option<u16>) -> Result<String> {
     let settings = inspected.network_settings.clone().unwrap_or_default();
     let inside = |key: &str| key.strip_suffix("/tcp").and_then(|port| port.parse::<u16>().ok());
-    let published: Vec<(u16, String)> = settings
+    let published: Vec<(u16, SocketAddr)> = settings
         .ports
         .unwrap_or_default()
         .iter()
@@ -285,9 +286,9 @@ fn address(inspected: &ContainerInspectResponse, requested: Option<u16>) -> Resu
     let networks = settings.networks.unwrap_or_default();
     let ip = networks
         .values()
-        .find_map(|network| network.ip_address.clone().filter(|ip| !ip.is_empty()));
+        .find_map(|network| network.ip_address.as_ref()?.parse::<IpAddr>().ok());
     match ip {
-        Some(ip) => Ok(format!("http://{ip}:{port}")),
+        Some(ip) => Ok(format!("http://{}", SocketAddr::new(ip, port))),
         // With host networking, the server listens on this machine.
         None if networks.contains_key("host") => Ok(format!("http://127.0.0.1:{port}")),
         None => Err(Fault::missing(
@@ -301,15 +302,15 @@ fn address(inspected: &ContainerInspectResponse, requested: Option<u16>) -> Resu
 const CHOOSE_PORT: &str = "choose one: `--port 8000`";
 
 /// The address on this machine where a port is published.
-fn published_address(binding: &PortBinding) -> Option<String> {
-    let port = binding.host_port.as_ref()?;
-    // Addresses that stand for all interfaces; a daemon may also report an empty one.
-    let here = ["", "0.0.0.0", "::"];
-    Some(match binding.host_ip.as_deref().filter(|ip| !here.contains(ip)) {
-        Some(ip) if ip.contains(':') => format!("[{ip}]:{port}"),
-        Some(ip) => format!("{ip}:{port}"),
-        None => format!("127.0.0.1:{port}"),
-    })
+fn published_address(binding: &PortBinding) -> Option<SocketAddr> {
+    let port = binding.host_port.as_ref()?.parse().ok()?;
+    // A daemon may report an empty address for all interfaces.
+    let ip = match binding.host_ip.as_deref().filter(|ip| !ip.is_empty()) {
+        Some(ip) => ip.parse().ok()?,
+        None => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+    };
+    let here = Some(IpAddr::from(Ipv4Addr::LOCALHOST)).filter(|_| ip.is_unspecified());
+    Some(SocketAddr::new(here.unwrap_or(ip), port))
 }
 
 /// Image, command line, environment (without secrets) and model, for the manifest.

@@ -4,11 +4,17 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bollard::Docker;
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{CreateContainerOptions, StartContainerOptions};
 
+use serde_json::{Value, json};
+
+use crate::runtime::daemon::{Daemon, message};
+use crate::sim::process::Served;
 use crate::support::container::{Container, docker};
 use crate::support::{Profiler, eventually, image, needs_docker};
 
@@ -144,6 +150,109 @@ fn what_a_container_says_of_itself_is_bounded_and_only_text() {
         assert!(!keys.iter().any(|key| text.contains(key)), "{}", path.display());
     });
     assert!(besides_the_log < 5_000_000, "{besides_the_log}");
+}
+
+/// Numbers, dates, names and addresses of any kind, events without end, an end while it is awaited: each costs at most
+/// the run, with a message.
+#[test]
+fn whatever_is_said_of_a_container_is_taken_or_told() {
+    let served = Served::start(&["--time-scale", "0"]);
+    let port = served.url.rsplit(':').next().unwrap();
+    let script = r#"import "std/engines" as engines;
+        let engine = engines::attach("sim", #{ container: "x", port: 8000 });
+        print(engine.probe(#{ input: 16, output: 4 }).verdict);"#;
+    let network = |changes: Value| json!({ "NetworkSettings": changes });
+    let elsewhere =
+        |ip: &str, port: &str| network(json!({ "Ports": { "8000/tcp": [{ "HostIp": ip, "HostPort": port }] } }));
+    // What is said instead, whether there are events, and the exit status.
+    let rows = [
+        (
+            json!({ "State": { "Pid": i64::MIN, "ExitCode": i64::MAX }, "RestartCount": i64::MIN, "SizeRw": -1 }),
+            false,
+            0,
+        ),
+        (
+            json!({ "HostConfig": { "Memory": i64::MIN, "PidsLimit": i64::MAX, "NanoCpus": -1 } }),
+            false,
+            0,
+        ),
+        (
+            json!({ "State": { "StartedAt": "-009999-01-02T01:59:59Z", "FinishedAt": "9999-12-31T23:59:59Z" } }),
+            false,
+            0,
+        ),
+        (
+            json!({ "State": { "StartedAt": "today", "Pid": 1 }, "Created": PAINT }),
+            false,
+            0,
+        ),
+        (
+            json!({ "Id": PAINT, "Name": PAINT, "Image": PAINT, "Path": PAINT, "Args": [PAINT] }),
+            false,
+            0,
+        ),
+        (
+            json!({ "Config": { "Image": PAINT.repeat(1000), "Labels": { PAINT: PAINT }, "Env": [PAINT, "=", ""] } }),
+            false,
+            0,
+        ),
+        (json!({}), true, 0),
+        (
+            json!({ "State": { "Running": false, "ExitCode": 137, "FinishedAt": "9999-12-30T22:00:00Z" } }),
+            false,
+            3,
+        ),
+        (
+            json!({ "Later": { "Running": false, "ExitCode": 137, "FinishedAt": "9999-12-30T22:00:00Z" } }),
+            false,
+            3,
+        ),
+        (elsewhere("127.0.0.1/../x@y:80#", port), false, 3),
+        (elsewhere("127.0.0.1", "22/x"), false, 3),
+        (
+            network(json!({ "Networks": { "x": { "IPAddress": format!("127.0.0.1:{port}/#") } } })),
+            false,
+            3,
+        ),
+    ];
+    for (said, events, code) in rows {
+        let mut container = json!({
+            "Id": "c0ffee", "State": { "Running": true, "StartedAt": "2026-11-29T15:00:00Z" },
+            "Config": { "ExposedPorts": { "8000/tcp": {} } },
+            "NetworkSettings": { "Ports": { "8000/tcp": [{ "HostIp": "127.0.0.1", "HostPort": port }] } },
+        });
+        for (part, said) in said.as_object().unwrap() {
+            match (container[part].as_object_mut(), said.as_object()) {
+                // Networks take the place of ports.
+                (Some(before), Some(said)) if part != "NetworkSettings" => before.extend(said.clone()),
+                _ => container[part] = said.clone(),
+            }
+        }
+        // It has ended when it is looked at again.
+        let mut later = container.clone();
+        if let Some(state) = said.get("Later") {
+            later["State"] = state.clone();
+        }
+        let looks = Arc::new(AtomicUsize::new(0));
+        let daemon = Daemon::new(move |asked| match asked {
+            "GET /events" if events => (
+                200,
+                json!({ "Type": "container", "time": i64::MAX, "timeNano": i64::MIN }),
+            ),
+            _ if asked.starts_with("GET /containers/") && asked != "GET /containers/json" => {
+                let first = looks.fetch_add(1, Ordering::Relaxed) == 0;
+                (200, if first { &container } else { &later }.clone())
+            }
+            _ => message(404, PAINT),
+        });
+        let outcome = daemon.run(script, &["--allow", "exec", "--out", "run"]).code(code);
+        assert!(
+            !outcome.stdout.contains('\u{1b}') && !outcome.stderr.contains(['\u{1b}', '\u{202e}']),
+            "{said}"
+        );
+        let page = fs::read_to_string(outcome.folder().join("run/report.html")).unwrap_or_default();
+        assert!(!page.contains("<script>alert"), "{said}");
+    }
 }
 
 /// Calls `look` with the text of each file below a folder.

@@ -181,6 +181,11 @@ pub(crate) fn attach_to(engine: &Engine, server: Server, stages: &mut MemoryStag
             format!("the attached engine is not ready: {}", why.trim()),
             OTHER_SERVER,
         )),
+        Err(NotReady { exit: Some(exit), .. }) => Err(Fault::missing(
+            exit.stopped_by()
+                .unwrap_or_else(|| format!("the attached engine ended with {}", exit.status())),
+            "see its log, start it again, and attach to it when it serves",
+        )),
         Err(_) => Err(Fault::missing(
             format!(
                 "the engine at `{}` is not ready after {} s",

@@ -364,9 +364,13 @@ impl Container {
         };
         let mut events = std::pin::pin!(self.docker.events(Some(options.build())));
         let mut last = None;
-        while let Ok(Some(event)) = tokio::time::timeout(patience, events.next()).await {
-            last = event.ok().or(last);
-        }
+        let all = async {
+            while let Ok(Some(event)) = tokio::time::timeout(patience, events.next()).await {
+                last = event.ok().or(last.take());
+            }
+        };
+        // What happens to it again and again has no end.
+        let _ = tokio::time::timeout(ALL_EVENTS, all).await;
         last
     }
 
@@ -492,6 +496,9 @@ const MAX_DELAY: Duration = Duration::from_secs(2);
 
 /// How long after an event of the past the next one may come.
 const NO_MORE: Duration = Duration::from_millis(300);
+
+/// How long to read events of the past.
+const ALL_EVENTS: Duration = Duration::from_secs(4);
 
 /// 128 + SIGKILL.
 const SIGKILL_EXIT_CODE: i64 = 137;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use axum::body::to_bytes;
+use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -24,7 +24,7 @@ type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
 impl Daemon {
     /// Starts a daemon. `answers` maps `METHOD /path`, without the version, to a status and a body. A 404 falls back to
-    /// a daemon's usual answer.
+    /// a daemon's usual answer. The event that it gives comes again without end.
     pub fn new(answers: impl Fn(&str) -> (u16, Value) + Clone + Send + Sync + 'static) -> Self {
         let folder = temp();
         let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -89,6 +89,10 @@ async fn respond(request: Request, kept: Asked, answers: impl Fn(&str) -> (u16, 
         (answer, _) => answer,
     };
     let status = StatusCode::from_u16(status).unwrap();
+    if asked == "GET /events" && status.is_success() {
+        let event = futures_util::stream::repeat(Ok::<_, std::convert::Infallible>(format!("{body}\n")));
+        return Body::from_stream(event).into_response();
+    }
     if body.is_null() {
         status.into_response()
     } else {
