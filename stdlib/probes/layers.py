@@ -3,14 +3,22 @@
 Loads the folder in this process, never next to a serving engine or another user of the GPU, unless --second-copy is given. The
 figures are those of torch.profiler: every allocation and release during one forward pass, in order, on the model's device. A layer's
 `peak` is the most that was held during its turn beyond what was held at its begin; `kept` is what was still held at its end.
+Operations, their shapes and the trace are of a second pass, since recording shapes keeps tensors alive. With --output the model also
+generates token by token, as a loop of one's own would, before anything is recorded.
 """
 
 import argparse
+import os
+import tempfile
+import time
 
 import profiler_probe as probe
 
-VERSION = 1
+VERSION = 2
 SPAN = "profiler-layer:"
+
+# A larger trace would not fit into the document.
+TRACE_BYTES = 12 * 1024 * 1024
 
 
 def options():
@@ -22,6 +30,9 @@ def options():
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="where the model is put")
     parser.add_argument("--with-cache", action="store_true", help="keep keys and values, as an engine does")
     parser.add_argument("--random-weights", action="store_true", help="only the configuration of the model is needed")
+    parser.add_argument("--shapes", action="store_true", help="tell operations apart by the shapes of their inputs")
+    parser.add_argument("--trace", action="store_true", help="add a Chrome trace of the pass, as text")
+    parser.add_argument("--output", type=int, default=0, help="tokens to generate one by one, each timed")
     parser.add_argument("--second-copy", action="store_true", help="load it even next to a serving engine")
     return parser.parse_args()
 
@@ -90,32 +101,113 @@ def watch(torch, layers):
         module.register_forward_hook(leave(name))
 
 
-def forward(torch, model, given):
+def forward(torch, model, given, **recorded):
     """The profile of one forward pass, after one that warms up."""
     prompt = torch.ones((given.batch, given.tokens), dtype=torch.long, device=given.device)
-    profiler = torch.profiler
     with torch.no_grad():
         model(prompt, use_cache=given.with_cache)
         if given.device == "cuda":
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
-        with profiler.profile(activities=[profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        with torch.profiler.profile(profile_memory=True, **recorded) as profile:
             output = model(prompt, use_cache=given.with_cache)
+            if given.device == "cuda":
+                torch.cuda.synchronize()
             del output
     return profile
 
 
-def operations(profile, device):
-    """By operation of torch: its calls, its own time on the CPU, and the bytes that it and those that it calls allocated, less what they released; most first."""
+def of_device(event, device, what):
+    """A figure of the model's device; older versions of torch call it `cuda`. None if there is none."""
+    names = ("cpu",) if device == "cpu" else ("device", "cuda")
+    return next((getattr(event, what % name) for name in names if hasattr(event, what % name)), None)
+
+
+def operations(profile, given):
+    """By operation of torch: calls, its own time on the CPU and on the GPU, the bytes that it allocated itself less what it released,
+    and those with the operations that it calls; most bytes of its own first."""
     rows = []
-    for one in profile.key_averages():
+    for one in profile.key_averages(group_by_input_shape=given.shapes):
         if one.key.startswith((SPAN, "[memory]")):
             continue
-        # Older versions of torch call a device `cuda` there.
-        names = ("cpu_memory_usage",) if device == "cpu" else ("device_memory_usage", "cuda_memory_usage")
-        held = next((getattr(one, name) for name in names if hasattr(one, name)), None)
-        rows.append({"operation": one.key, "calls": one.count, "cpu_us": one.self_cpu_time_total, "bytes": held})
-    return sorted(rows, key=lambda row: (-(row["bytes"] or 0), -row["cpu_us"]))
+        row = {"operation": one.key, "calls": one.count, "cpu_us": one.self_cpu_time_total, "device_us": None}
+        if given.device != "cpu":
+            row["device_us"] = of_device(one, given.device, "self_%s_time_total")
+        row["self_bytes"] = of_device(one, given.device, "self_%s_memory_usage")
+        row["bytes"] = of_device(one, given.device, "%s_memory_usage")
+        if given.shapes:
+            row["shapes"] = [list(shape) if isinstance(shape, (list, tuple)) else str(shape) for shape in one.input_shapes or []]
+        rows.append(row)
+    return sorted(rows, key=lambda row: (-(row["self_bytes"] or 0), -row["cpu_us"]))
+
+
+def trace_of(profile):
+    """The Chrome trace of a profile as text, and why it is missing."""
+    handle, path = tempfile.mkstemp(suffix=".json")
+    os.close(handle)
+    try:
+        profile.export_chrome_trace(path)
+        size = os.path.getsize(path)
+        if size > TRACE_BYTES:
+            return None, "the trace has %d bytes, and at most %d are handed over; fewer layers make it shorter" % (size, TRACE_BYTES)
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read(), None
+    finally:
+        os.unlink(path)
+
+
+def generated(torch, model, given):
+    """Time to the first token, the rate of those after it, and the size of the cache, of a plain loop over tokens."""
+    prompt = torch.ones((given.batch, given.tokens), dtype=torch.long, device=given.device)
+    cache = None
+    marks = []
+    sizes = []
+    with torch.no_grad():
+        # Loads kernels.
+        model(prompt, use_cache=True)
+        begin = clock(torch, given)
+        for _ in range(given.output):
+            answer = model(prompt, use_cache=True, past_key_values=cache)
+            prompt = answer.logits[:, -1:].argmax(-1)
+            cache = answer.past_key_values
+            marks.append(clock(torch, given) - begin)
+            sizes.append(cache_bytes(torch, cache))
+    later = marks[-1] - marks[0]
+    return {
+        "output": given.output,
+        "ttft_ms": marks[0] * 1000,
+        "tpot_ms": later * 1000 / (given.output - 1) if given.output > 1 else None,
+        "output_throughput": given.output * given.batch / marks[-1],
+        "token_ms": [mark * 1000 for mark in marks],
+        "kv_bytes": sizes,
+    }
+
+
+def clock(torch, given):
+    """Seconds, once the device has done what it was told."""
+    if given.device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def cache_bytes(torch, cache):
+    """Bytes of the tensors of a cache, whichever class or nesting this version of transformers has; None if it shows none."""
+    seen = {}
+
+    def walk(part, depth):
+        if torch.is_tensor(part):
+            seen[id(part)] = part.numel() * part.element_size()
+        elif isinstance(part, dict) and depth < 6:
+            for one in part.values():
+                walk(one, depth + 1)
+        elif isinstance(part, (list, tuple)) and depth < 6:
+            for one in part:
+                walk(one, depth + 1)
+        elif hasattr(part, "__dict__") and depth < 6:
+            walk(vars(part), depth + 1)
+
+    walk(cache, 0)
+    return sum(seen.values()) if seen else None
 
 
 def times(event):
@@ -163,12 +255,21 @@ def measure(given):
         torch.cuda.init()
     probe.refuse_beside(torch, given.second_copy)
     model = probe.load_model(torch, given.model, given.dtype, given.device, given.random_weights)
+    loop = None
+    if given.output > 0:
+        probe.progress("generating %d tokens one by one after %d, %d concurrent" % (given.output, given.tokens, given.batch))
+        loop = generated(torch, model, given)
     layers = layers_of(torch, model)
     rows = weigh(layers)
     watch(torch, layers)
     probe.progress("one pass of %d tokens, %d concurrent, through %d layers" % (given.tokens, given.batch, len(layers)))
-    profile = forward(torch, model, given)
-    found, most = turns(profile.profiler.kineto_results.events(), given.device)
+    kinds = torch.profiler.ProfilerActivity
+    found, most = turns(forward(torch, model, given, activities=[kinds.CPU]).profiler.kineto_results.events(), given.device)
+    devices = probe.devices_memory(torch) if given.device == "cuda" else []
+    probe.progress("one more, by operation")
+    also = [kinds.CUDA] if given.device == "cuda" else []
+    profile = forward(torch, model, given, activities=[kinds.CPU] + also, record_shapes=given.shapes)
+    trace, why = trace_of(profile) if given.trace else (None, None)
     for row in rows:
         row.update(found.get(row["layer"], {"calls": 0, "peak": None, "kept": None}))
     return {
@@ -181,12 +282,15 @@ def measure(given):
         "batch": given.batch,
         "with_cache": given.with_cache,
         "layers": rows,
-        "operations": operations(profile, given.device),
+        "operations": operations(profile, given),
+        "generated": loop,
+        "trace": trace,
+        "unknown": {"trace": why} if why else {},
         "parameters": sum(one.numel() for one in model.parameters()),
         "parameter_bytes": sum(one.numel() * one.element_size() for one in model.parameters()),
         # Beyond the weights, over the whole pass.
         "activation_peak": most,
-        "devices": probe.devices_memory(torch) if given.device == "cuda" else [],
+        "devices": devices,
     }
 
 
