@@ -49,6 +49,50 @@ pub(super) fn case(point: &Value, seen: &Value) -> Case {
     case
 }
 
+/// Cases with what was set for each. Names get the model and the settings that are not the same for all cases, so that
+/// configurations of the same lengths stay apart; equal ones are numbered.
+pub(super) fn told_apart(cases: Vec<(Case, Vec<(&'static str, Option<String>)>)>) -> Vec<Case> {
+    let differ = |value: &dyn Fn(&(Case, Vec<(&'static str, Option<String>)>)) -> Option<String>| {
+        let mut values = cases.iter().map(value);
+        let first = values.next();
+        values.any(|other| Some(other) != first)
+    };
+    let models = differ(&|(case, _)| case.model.clone());
+    let count = cases.first().map_or(0, |(_, settings)| settings.len());
+    // An entry's number says nothing once a setting does.
+    let last = count.saturating_sub(1);
+    let mut shown: Vec<usize> = (0..last).filter(|index| differ(&|(_, all)| all[*index].1.clone())).collect();
+    if shown.is_empty() && !models {
+        shown.extend((last..count).filter(|index| differ(&|(_, all)| all[*index].1.clone())));
+    }
+    let mut named: Vec<Case> = Vec::new();
+    for (mut case, settings) in cases {
+        let model = case.model.clone().filter(|_| models);
+        let values = shown.iter().filter_map(|index| {
+            let (name, value) = &settings[*index];
+            Some(format!("{name}={}", value.as_ref()?))
+        });
+        let parts: Vec<String> = model.into_iter().chain([case.name]).chain(values).collect();
+        case.name = parts.join(" ");
+        let same = |other: &&Case| other.name.split(" #").next() == Some(&*case.name);
+        let earlier = named.iter().filter(same).count();
+        if earlier > 0 {
+            case.name = format!("{} #{}", case.name, earlier + 1);
+        }
+        named.push(case);
+    }
+    named
+}
+
+/// A value as text; `None` for one that is not given.
+pub(super) fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
+        other => Some(other.to_string()),
+    }
+}
+
 /// A device as the script explained it; `None` if it is damaged.
 fn device(value: &Value) -> Option<Breakdown> {
     let parts = Vec::<Part>::deserialize(&value["parts"]).ok()?;

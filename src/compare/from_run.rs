@@ -1,6 +1,6 @@
 //! Converts a run into a [`ComparisonInput`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
@@ -64,24 +64,55 @@ impl ComparisonInput {
     }
 }
 
-/// The configurations of a batch, and what to know of them. The model is named where there are several.
+/// The configurations of a batch, and what to know of them. Those that were never sent are only in its rows.
 fn configurations(found: &RecordedRun, facts: &ModelFacts) -> (Vec<Case>, Vec<String>) {
-    let model = |trial: &Value| trial["model"].as_str().unwrap_or_default().to_owned();
-    let models: BTreeSet<String> = found.configurations.iter().map(|(trial, _)| model(trial)).collect();
-    let (mut cases, mut notes) = (Vec::<Case>::new(), Vec::new());
-    for (trial, answer) in &found.configurations {
+    let mut all = Vec::new();
+    for (args, answer) in &found.configurations {
+        let trial = &args["trial"];
         let mut case = configuration::case(&trial["point"], answer);
         case.facts = case.facts.or(facts);
-        case.model = Some(model(trial));
-        if models.len() > 1 {
-            case.name = format!("{} {}", model(trial), case.name);
+        case.model = trial["model"].as_str().map(str::to_owned);
+        let setting = |key: &str| configuration::text(&args["launch"][key]);
+        let settings = [
+            ("engine", configuration::text(&args["engine"])),
+            ("container", setting("container")),
+            ("dtype", setting("dtype")),
+            ("quantization", setting("quantization")),
+            ("kv_cache_dtype", setting("kv_cache_dtype")),
+            ("tensor_parallel", setting("tensor_parallel")),
+            ("memory_fraction", setting("memory_fraction")),
+            ("entry", configuration::text(&trial["entry"])),
+        ];
+        all.push((case, settings.to_vec(), answer));
+    }
+    let (cases, answers): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .map(|(case, settings, answer)| ((case, settings), answer))
+        .unzip();
+    let cases = configuration::told_apart(cases);
+    let measured = cases.iter().zip(answers);
+    let mut notes: Vec<String> = measured
+        .filter_map(|(case, answer)| configuration::note(&case.name, answer))
+        .collect();
+    let value = found.result().or(found.so_far.as_ref().map(|(value, _)| value));
+    let rows = value.and_then(|value| value["configurations"].as_array());
+    for row in rows.into_iter().flatten() {
+        let sent = found.configurations.iter().any(|(args, _)| {
+            let (trial, point) = (&args["trial"], &args["trial"]["point"]);
+            (&trial["entry"], &point["input"], &point["output"], &point["concurrency"])
+                == (&row["entry"], &row["input_len"], &row["output_len"], &row["batch_size"])
+        });
+        if !sent {
+            let part = |key: &str| configuration::text(&row[key]).unwrap_or_default();
+            let name = format!(
+                "{} concurrency={} input={} output={}",
+                part("model_id"),
+                part("batch_size"),
+                part("input_len"),
+                part("output_len")
+            );
+            notes.extend(configuration::note(&name, row));
         }
-        // Entries of one model may differ only in their settings.
-        if cases.iter().any(|other| other.name == case.name) {
-            case.name = format!("{} entry={}", case.name, trial["entry"]);
-        }
-        notes.extend(configuration::note(&case.name, answer));
-        cases.push(case);
     }
     (cases, notes)
 }

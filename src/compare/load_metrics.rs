@@ -174,6 +174,7 @@ static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
         mean_waiting "waiting, mean" Count Neutral Value(|load| Some(load.engine.waiting?.mean));
         preemptions "preemptions" Count Less Count(|load| load.engine.preemptions);
         prefix_hits "prefix cache hits, %" Percent Neutral Value(|load| load.engine.prefix_hits);
+        accepted_drafts "accepted drafts, %" Percent More Value(|load| load.engine.accepted_drafts);
         peak_memory "peak memory, GiB" Bytes Less Highest(|load| Some(load.engine.memory.as_ref()?.peak? as f64));
         power "power, W" Watts Neutral Value(|load| Some(load.engine.power.as_ref()?.mean));
         energy_wh "energy, Wh" Count Neutral Value(|load| load.engine.energy_wh);

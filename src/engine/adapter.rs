@@ -342,6 +342,10 @@ pub struct MetricRules {
     pub prefix_queries: Vec<String>,
     /// Prefix cache hits since the start, in the same unit.
     pub prefix_hits: Vec<String>,
+    /// Tokens drafted by speculation since the start.
+    pub drafted: Vec<String>,
+    /// Accepted ones of them.
+    pub accepted: Vec<String>,
     /// Prompt tokens since the start.
     pub prompt_tokens: Vec<String>,
     /// Generated tokens since the start.

@@ -35,7 +35,7 @@ pub use lifecycle::engine::Engine;
 pub use lifecycle::ensure::{serves, start};
 pub use lifecycle::flags::{flags, production_flags};
 pub use lifecycle::memory::{Memory, memory, usage};
-pub use lifecycle::options::{Axes, Context, DefaultsTo, Gpus, LaunchOptions, LimitsOption, Speculation};
+pub use lifecycle::options::{Axes, Context, DefaultsTo, DraftMethod, Gpus, LaunchOptions, LimitsOption, Speculation};
 pub use lifecycle::patience::{Patience, WAIT, await_reachable};
 pub use lifecycle::preview::{Device, Needs, needs};
 pub use lifecycle::report::{facts, info, logs, metrics};

@@ -63,7 +63,7 @@ pub struct RecordedRun {
     pub loads: Vec<RecordedLoad>,
     /// Loads that finished within experiments: arguments and answers.
     pub experiment_loads: Vec<RecordedLoad>,
-    /// The configurations of a batch: the trial's arguments and its answer, with `memory` of its `devices`.
+    /// The configurations of a batch: the arguments with `launch` and `trial`, and the answer with its `verdict`.
     pub configurations: Vec<(Value, Value)>,
     /// The findings of the run's jobs, in the order in which the jobs ended.
     pub jobs: Vec<Value>,
@@ -458,8 +458,8 @@ impl RecordedRun {
                         if top_level {
                             self.experiment_loads.append(&mut self.pending);
                         }
-                        if args["trial"]["point"].is_object() && answer["memory"]["devices"].is_array() {
-                            self.configurations.push((args["trial"].clone(), answer));
+                        if args["trial"]["point"].is_object() && answer["verdict"].is_string() {
+                            self.configurations.push((args, answer));
                         }
                     }
                     _ => {}

@@ -46,22 +46,31 @@ const BYTES: [(&str, &str); 7] = [
     ("context_bytes", "runtime_context"),
 ];
 
+/// What tells configurations of the same lengths apart, and its columns.
+const SETTINGS: [(&str, &str); 8] = [
+    ("engine", "engine"),
+    ("container", "container_name"),
+    ("dtype", "dtype"),
+    ("quantization", "quantization"),
+    ("kv_cache_dtype", "kv_cache_dtype"),
+    ("tensor_parallel", "tensor_parallel"),
+    ("memory_fraction", "memory_fraction"),
+    ("entry", "entry"),
+];
+
 /// The table, with a row for each configuration.
 pub(super) fn read_table(file: &Node) -> Result<ComparisonInput, String> {
     let rows = file.objects()?;
     let models: std::collections::BTreeSet<String> = rows.iter().filter_map(|row| row.text("model_id")).collect();
-    let (mut cases, mut notes) = (Vec::new(), Vec::new());
+    let mut cases = Vec::new();
     for row in &rows {
         let axis = |name: &str, column: &str| row.text(column).map(|value| format!("{name}={value}"));
-        let model = row.text("model_id").filter(|_| models.len() > 1);
         let axes = [
             ("concurrency", "batch_size"),
             ("input", "input_len"),
             ("output", "output_len"),
         ];
-        let parts = model
-            .into_iter()
-            .chain(axes.iter().filter_map(|(name, column)| axis(name, column)));
+        let parts = axes.iter().filter_map(|(name, column)| axis(name, column));
         let mut case = Case::new(parts.collect::<Vec<_>>().join(" "));
         for (column, name) in BYTES {
             case.metric(name, row.number(column)?, Unit::Bytes);
@@ -76,16 +85,18 @@ pub(super) fn read_table(file: &Node) -> Result<ComparisonInput, String> {
         }
         case.facts.tensor_parallel = row.count("tensor_parallel")?;
         case.facts.concurrency = row.count("batch_size")?;
-        if row.text("success").is_some_and(|word| word == "false") {
-            let why = row.text("message").unwrap_or_else(|| "without a message".to_owned());
-            notes.push(format!(
-                "{}: {}: {why}",
-                case.name,
-                row.text("verdict").unwrap_or_default()
-            ));
-        }
-        cases.push(case);
+        case.model = row.text("model_id");
+        let settings = SETTINGS.map(|(name, column)| (name, row.text(column)));
+        cases.push((case, settings.to_vec()));
     }
+    let cases = configuration::told_apart(cases);
+    let failed = rows.iter().zip(&cases).filter(|(row, _)| row.text("success").is_some_and(|word| word == "false"));
+    let notes = failed
+        .map(|(row, case)| {
+            let why = row.text("message").unwrap_or_else(|| "without a message".to_owned());
+            format!("{}: {}: {why}", case.name, row.text("verdict").unwrap_or_default())
+        })
+        .collect();
     Ok(ComparisonInput {
         model: (!models.is_empty()).then(|| models.into_iter().collect::<Vec<_>>().join(", ")),
         engine: rows.first().and_then(|row| row.text("engine")),

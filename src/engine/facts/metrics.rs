@@ -43,6 +43,8 @@ pub(crate) fn state(
         },
         prefix_queries: count(&rules.prefix_queries),
         prefix_hits: count(&rules.prefix_hits),
+        drafted: count(&rules.drafted),
+        accepted: count(&rules.accepted),
         prompt_tokens: count(&rules.prompt_tokens),
         generated_tokens: count(&rules.generated_tokens),
         finished: finished
@@ -102,6 +104,8 @@ fn names(rules: &MetricRules) -> impl Iterator<Item = &String> {
         &rules.paused,
         &rules.prefix_queries,
         &rules.prefix_hits,
+        &rules.drafted,
+        &rules.accepted,
         &rules.prompt_tokens,
         &rules.generated_tokens,
     ];

@@ -70,7 +70,7 @@ pub struct LaunchOptions {
     pub memory_fraction: Option<f64>,
     /// Whether to capture CUDA graphs. Default: the engine's.
     pub cuda_graphs: Option<bool>,
-    /// N-gram speculation. Default: the engine's.
+    /// Speculation. Default: the engine's.
     pub speculation: Option<Speculation>,
     /// Whether to use the prefix cache. Default: the engine's.
     pub prefix_cache: Option<bool>,
@@ -142,10 +142,31 @@ impl<const N: u32> Default for DefaultsTo<N> {
     }
 }
 
-/// N-gram speculation: drafts the tokens that followed the same n-gram earlier in the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Where drafted tokens come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DraftMethod {
+    /// The tokens that followed the same n-gram earlier in the text.
+    #[default]
+    Ngram,
+    /// The model's own layers for later tokens (DeepSeek's multi-token prediction).
+    Mtp,
+    /// A head that was trained for the model (EAGLE-3).
+    Eagle,
+    /// A smaller model with the same tokens.
+    DraftModel,
+}
+
+/// Speculation: several tokens are drafted, and verified in one step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Speculation {
+    /// How tokens are drafted.
+    #[serde(default)]
+    pub method: DraftMethod,
+    /// The EAGLE head or draft model.
+    #[serde(default)]
+    pub model: Option<String>,
     /// Maximum draft tokens per step.
     pub draft: u64,
     /// Longest n-gram. Default: 2.
@@ -236,14 +257,20 @@ impl LaunchOptions {
                 "give a share of the GPU's memory, such as 0.9",
             );
         }
-        if self
-            .speculation
-            .is_some_and(|given| given.draft == 0 || given.ngram == Some(0))
-        {
-            return wrong(
-                "option `speculation` drafts nothing: its `draft` and `ngram` are 1 or more",
-                "leave it out to do without speculation",
-            );
+        if let Some(given) = &self.speculation {
+            if given.draft == 0 || given.ngram == Some(0) {
+                return wrong(
+                    "option `speculation` drafts nothing: its `draft` and `ngram` are 1 or more",
+                    "leave it out to do without speculation",
+                );
+            }
+            let drafts = matches!(given.method, DraftMethod::Eagle | DraftMethod::DraftModel);
+            if drafts != given.model.is_some() {
+                return wrong(
+                    "option `speculation` has a `model` for the methods `eagle` and `draft_model`, and for no other",
+                    "name the EAGLE head or the draft model as `model`, or leave it out",
+                );
+            }
         }
         let (ranks, gpus) = (self.tensor_parallel.unwrap_or(0), self.gpus.len());
         if gpus > 0 && ranks > gpus as u64 {
@@ -510,6 +537,7 @@ mod tests {
         assert!(message(json!({ "start_timeout": -1 })).contains("start_timeout"));
         assert!(message(json!({ "sample_hz": 0 })).contains("sample_hz"));
         assert!(message(json!({ "speculation": { "draft": 0 } })).contains("speculation"));
+        assert!(message(json!({ "speculation": { "draft": 2, "method": "eagle" } })).contains("`model`"));
     }
 
     #[test]

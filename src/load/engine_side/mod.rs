@@ -35,6 +35,10 @@ pub struct EngineMetrics {
     pub prefix_queries: Option<u64>,
     /// Prefix cache hits, in the same unit.
     pub prefix_hits: Option<u64>,
+    /// Tokens that were drafted by speculation.
+    pub drafted: Option<u64>,
+    /// Drafted tokens that the model accepted.
+    pub accepted: Option<u64>,
     /// Prompt tokens.
     pub prompt_tokens: Option<u64>,
     /// Generated tokens.

@@ -41,6 +41,9 @@ pub struct EngineStats {
     pub preemptions: Option<u64>,
     /// Prefix cache hit rate in the window.
     pub prefix_hits: Option<f64>,
+    /// Share of the drafted tokens that the model accepted in the window.
+    #[serde(default)]
+    pub accepted_drafts: Option<f64>,
     /// Memory.
     pub memory: Option<MemoryStats>,
     /// Power of the devices.
@@ -120,6 +123,7 @@ impl EngineStats {
         let increase = |count: fn(&EngineMetrics) -> Option<u64>| increase(&observed.samples, count, from, to);
         let most_paused = || level(&|metrics| count(metrics.queue.paused), MIN_QUEUE_GROWTH).map(|paused| paused.max);
         let queries = increase(|metrics| metrics.prefix_queries).filter(|queries| *queries > 0);
+        let drafted = increase(|metrics| metrics.drafted).filter(|drafted| *drafted > 0);
         Self {
             running: level(&|metrics| count(metrics.queue.running), MIN_QUEUE_GROWTH),
             running_each: uneven_workers(&observed.samples, from, to),
@@ -130,6 +134,9 @@ impl EngineStats {
             prefix_hits: queries
                 .zip(increase(|metrics| metrics.prefix_hits))
                 .map(|(queries, hits)| share(hits, queries)),
+            accepted_drafts: drafted
+                .zip(increase(|metrics| metrics.accepted))
+                .map(|(drafted, accepted)| share(accepted, drafted)),
             memory: MemoryStats::new(observed, kv_usage, from, to),
             kv_usage,
             energy_wh: power.as_ref().map(PowerStats::energy_wh),

@@ -87,6 +87,8 @@ struct Shared {
     containers: Mutex<Vec<String>>,
     /// Whether the user's or a shipped script has loaded a file. From then on, not all code is typed or shipped.
     has_files: AtomicBool,
+    /// Files that a shipped script may write, resolved.
+    outputs: Mutex<Vec<PathBuf>>,
     wants: Mutex<Vec<Want>>,
     /// Permissions from answers to the prompt, and their words.
     allowed: Mutex<Allowed>,
@@ -473,6 +475,20 @@ impl Permits {
         Ok(real)
     }
 
+    /// As [`Permits::check_output`], for a file that the script calls `named` and that was resolved to `absolute`. If the
+    /// command line names it, the script may then write it under its real path.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Permits::check_output`].
+    pub fn check_named_output(&self, named: &str, absolute: &str) -> Result<PathBuf> {
+        if self.names(|all| all.outputs.iter().any(|one| one == named)) {
+            let (_, real) = real_output(absolute)?;
+            lock(&self.shared.outputs).push(real);
+        }
+        self.check_output(absolute)
+    }
+
     /// Returns the real path of a file, which need not exist, after checking that the script may write it.
     ///
     /// # Errors
@@ -481,7 +497,8 @@ impl Permits {
     /// `output` of a shipped script, or allowed its folder; `io` if the folder cannot be written to.
     pub fn check_output(&self, file: &str) -> Result<PathBuf> {
         let (existing, real) = real_output(file)?;
-        if !self.names(|named| named.outputs.iter().any(|named| named == file)) {
+        let is_named = self.names(|named| named.outputs.iter().any(|named| named == file));
+        if !is_named && !lock(&self.shared.outputs).contains(&real) {
             let listed = |allowed: &Allowed| allowed.mounts.iter().any(|folder| real.starts_with(folder));
             // A file that does not exist cannot be allowed, but its folder can.
             let want = Want::new(

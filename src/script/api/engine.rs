@@ -423,7 +423,7 @@ pub mod methods {
     }
 
     /// The current state of the engine's queue, and its counters since the start: `#{ running, waiting, kv_usage,
-    /// preemptions, prefix_queries, prefix_hits, prompt_tokens, generated_tokens, finished
+    /// preemptions, prefix_queries, prefix_hits, drafted, accepted, prompt_tokens, generated_tokens, finished
     /// }`. `kv_usage` is 0 to 1. Unknown values are `()`. Prefix cache queries and hits are in tokens, for TensorRT-LLM
     /// in blocks; `finished` counts requests by finish reason.
     ///
@@ -688,7 +688,7 @@ pub mod methods {
     /// `unmeasured` (the latencies that cannot be measured here, each with the reason: where all text comes at once, or
     /// where it is not known how many tokens an event carried); `response` (the same, measured from the time when requests were due), `adjusted` (failed
     /// requests count as infinite), `steady`, `goodput`, `tokens`, `client`, `failures` (by form); what was observed
-    /// during the load: `kv_usage`, `running`, `waiting`, `in_flight`, `preemptions`, `prefix_hits`, `memory`, `power`,
+    /// during the load: `kv_usage`, `running`, `waiting`, `in_flight`, `preemptions`, `prefix_hits`, `accepted_drafts` (share of speculated tokens), `memory`, `power`,
     /// `energy_wh`, `cost`, `counted`, `timeline`; and `stopped` (`"requests"`, `"duration"`, `"precision"`,
     /// `"arrivals"`, `"died"`, or `"given_up"`: the engine stalled, nothing listened, every request was rejected for 60
     /// seconds, or 10,000 in a row failed), `seed`, `number` (of the load in the run), `records` (its file in the run's folder: a line per

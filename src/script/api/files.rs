@@ -352,8 +352,9 @@ pub mod files {
         Ok(file.display().to_string())
     }
 
-    /// Checks that `files::save` may and can write this file, and returns its real path: before a long measurement, and
-    /// in a dry run.
+    /// Checks that `files::save` may and can write this file, and returns its real path, which `files::save` takes too:
+    /// before a long measurement, and in a dry run. A resumed run gets the path of its first execution, whatever the
+    /// current folder.
     ///
     /// # Errors
     ///
@@ -367,7 +368,14 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn check_save(context: NativeCallContext, path: &str) -> Caught<String> {
-        let file = begin_call(&context).permits.check_output(path)?;
+        let host = begin_call(&context);
+        let absolute = journaled(&host, Operation::File, json!({ "output": path }), || {
+            let absolute = std::path::absolute(path).map_err(|error| Fault::usage(format!("`{path}`: {error}")))?;
+            // A name that ends with a slash is that of a folder.
+            let end = if path.ends_with('/') { "/" } else { "" };
+            Ok(format!("{}{end}", absolute.display().to_string().trim_end_matches('/')).into())
+        })?;
+        let file = host.permits.check_named_output(path, absolute.as_str().unwrap_or(path))?;
         Ok(file.display().to_string())
     }
 
