@@ -61,7 +61,9 @@ pub(super) fn told_apart(cases: Vec<(Case, Vec<(&'static str, Option<String>)>)>
     let count = cases.first().map_or(0, |(_, settings)| settings.len());
     // An entry's number says nothing once a setting does.
     let last = count.saturating_sub(1);
-    let mut shown: Vec<usize> = (0..last).filter(|index| differ(&|(_, all)| all[*index].1.clone())).collect();
+    let mut shown: Vec<usize> = (0..last)
+        .filter(|index| differ(&|(_, all)| all[*index].1.clone()))
+        .collect();
     if shown.is_empty() && !models {
         shown.extend((last..count).filter(|index| differ(&|(_, all)| all[*index].1.clone())));
     }

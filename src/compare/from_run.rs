@@ -99,8 +99,12 @@ fn configurations(found: &RecordedRun, facts: &ModelFacts) -> (Vec<Case>, Vec<St
     for row in rows.into_iter().flatten() {
         let sent = found.configurations.iter().any(|(args, _)| {
             let (trial, point) = (&args["trial"], &args["trial"]["point"]);
-            (&trial["entry"], &point["input"], &point["output"], &point["concurrency"])
-                == (&row["entry"], &row["input_len"], &row["output_len"], &row["batch_size"])
+            (
+                &trial["entry"],
+                &point["input"],
+                &point["output"],
+                &point["concurrency"],
+            ) == (&row["entry"], &row["input_len"], &row["output_len"], &row["batch_size"])
         });
         if !sent {
             let part = |key: &str| configuration::text(&row[key]).unwrap_or_default();

@@ -579,6 +579,68 @@ fn an_image_that_is_not_here_is_told_and_not_pulled() {
 }
 
 #[test]
+fn a_resumed_profile_is_written_where_the_first_run_said() {
+    let program = Profiler::new().args([
+        "run",
+        "profile",
+        "--engine",
+        "sim",
+        "--set",
+        "sim.time_scale=0.01",
+        "--requests",
+        "2",
+    ]);
+    let outcome = program
+        .args(["--output", "mine/x.json", "--out", "run"])
+        .run()
+        .success();
+    let (here, run) = (outcome.folder(), outcome.folder().join("run"));
+    fs::remove_file(here.join("mine/x.json")).unwrap();
+    cut_journal(&run, "\"event\":\"done\",\"kind\":\"probe\"", 1);
+    let elsewhere = here.join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let resumed = Profiler::new()
+        .current_dir(&elsewhere)
+        .args(["run", "--resume"])
+        .arg(run.to_str().unwrap());
+    let _ = resumed.run().success();
+    assert!(here.join("mine/x.json").is_file() && !elsewhere.join("mine").exists());
+}
+
+/// Configurations with the same lengths, and those that were not measured, are all told.
+#[test]
+fn configurations_that_differ_only_in_their_settings_stay_apart() {
+    let text = "models:
+  - {model_id: a/b, input_lengths: [64], output_lengths: [8], batch_sizes: [1], tensor_parallel_size: 1}
+  - {model_id: a/b, input_lengths: [64, 999999], output_lengths: [8], batch_sizes: [1], tensor_parallel_size: 2, gpu_ids: [0, 1]}
+  - {model_id: a/b, input_lengths: [32], output_lengths: [8], batch_sizes: [1], image: \"no/such:1\"}
+";
+    let outcome = batch(text, &["engine=sim", "sim.time_scale=0.01", "requests=2"])
+        .args(["--out", "run"])
+        .run()
+        .success();
+    for file in ["run", "run/tables/batch.csv"] {
+        let compared = Profiler::new()
+            .current_dir(outcome.folder())
+            .args(["compare", file, file, "--json"])
+            .run()
+            .success();
+        let text = compared.stdout;
+        for name in [
+            "input=64 output=8 tensor_parallel=1\"",
+            "input=64 output=8 tensor_parallel=2\"",
+            "input=999999 output=8 tensor_parallel=2: refused",
+        ] {
+            assert!(text.contains(name), "{file}: {name}: {text}");
+        }
+        assert!(
+            text.contains("input=32") && text.contains("`image` means nothing"),
+            "{file}: {text}"
+        );
+    }
+}
+
+#[test]
 fn where_a_profile_is_written_is_checked_before_anything_starts() {
     let run = |more: &[&str]| {
         let program = Profiler::new()

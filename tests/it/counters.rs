@@ -20,7 +20,7 @@ fn a_page_of_real_vllm_counts_what_it_served() {
         json!([{
             "running": 0, "waiting": 0, "kv_usage": 0.0, "preemptions": 5,
             // A queued request is looked up again at every step: 29 times as many queried tokens as prompt tokens.
-            "prefix_queries": 8_364_000, "prefix_hits": 0, "prompt_tokens": 48 * 6000, "generated_tokens": 48 * 512,
+            "prefix_queries": 8_364_000, "prefix_hits": 0, "drafted": null, "accepted": null, "prompt_tokens": 48 * 6000, "generated_tokens": 48 * 512,
             "finished": { "length": 48, "stop": 0, "abort": 0, "error": 0, "repetition": 0 },
         }])
     );
@@ -36,6 +36,9 @@ fn names_of_other_versions_and_engines_are_known() {
         (&moment["kv_usage"], &moment["prefix_queries"], &moment["prefix_hits"]),
         (&0.5.into(), &64.into(), &48.into())
     );
+    let drafting = "vllm:spec_decode_num_draft_tokens_total{model_name=\"m\"} 80.0\nvllm:spec_decode_num_accepted_tokens_total{model_name=\"m\"} 60.0\n";
+    let moment = &counters("vllm", drafting)[0];
+    assert_eq!((&moment["drafted"], &moment["accepted"]), (&80.into(), &60.into()));
     let sglang = "sglang:cached_tokens_total{cache_source=\"device\",tp_rank=\"0\"} 30.0\n\
                   sglang:cached_tokens_total{cache_source=\"host\",tp_rank=\"0\"} 2.0\nsglang:prompt_tokens_total{tp_rank=\"0\"} 100.0\n";
     let moment = &counters("sglang", sglang)[0];

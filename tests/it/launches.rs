@@ -237,13 +237,58 @@ fn tensorrt_llm_gets_in_a_file_what_its_command_line_does_not_take() {
             "kv_cache_config": { "free_gpu_memory_fraction": 0.5, "dtype": "fp8", "enable_block_reuse": false },
         })
     );
-    let speculation = |max_concurrency: Value| json!({ "draft": 4, "ngram": null, "max_concurrency": max_concurrency });
+    let speculation = |max_concurrency: Value| json!({ "draft": 4, "method": "ngram", "model": null, "ngram": null, "max_concurrency": max_concurrency });
     let speculating = extra(json!({ "speculation": speculation(json!(16)) }));
     assert_eq!(
         speculating["speculative_config"],
         json!({ "decoding_type": "NGram", "max_draft_len": 4, "max_matching_ngram_size": 2, "max_concurrency": 16 })
     );
     assert_eq!(speculating["disable_overlap_scheduler"], true);
+    let by = |engine: &str, method: &str, model: Value| {
+        let given = json!({ "speculation": { "draft": 4, "method": method, "model": model, "ngram": null, "max_concurrency": null } });
+        if engine == "tensorrt_llm" {
+            return extra(given)["speculative_config"].clone();
+        }
+        let words = launch(engine, &given).unwrap().command;
+        let config = words
+            .iter()
+            .find_map(|word| word.strip_prefix("--speculative-config="))
+            .unwrap();
+        serde_json::from_str(config).unwrap()
+    };
+    assert_eq!(
+        by("tensorrt_llm", "mtp", Value::Null),
+        json!({ "decoding_type": "MTP", "num_nextn_predict_layers": 4, "max_concurrency": null })
+    );
+    for (method, decoding) in [("eagle", "Eagle"), ("draft_model", "DraftTarget")] {
+        assert_eq!(
+            by("tensorrt_llm", method, json!("a/b")),
+            json!({ "decoding_type": decoding, "max_draft_len": 4, "speculative_model_dir": "a/b", "max_concurrency": null })
+        );
+    }
+    assert_eq!(
+        by("vllm", "mtp", Value::Null),
+        json!({ "method": "mtp", "num_speculative_tokens": 4 })
+    );
+    assert_eq!(
+        by("vllm", "eagle", json!("a/b")),
+        json!({ "method": "eagle3", "model": "a/b", "num_speculative_tokens": 4 })
+    );
+    // Further entries of the file, beside those that other options make.
+    let words = [
+        "--options.kv_cache_config.free_gpu_memory_fraction=0.8",
+        "--options.moe_config.backend=CUTLASS",
+        "--pp_size=2",
+    ];
+    let given = json!({ "kv_cache_dtype": "fp8", "engine_args": words });
+    let entries = extra(given.clone());
+    assert_eq!(
+        entries["kv_cache_config"],
+        json!({ "dtype": "fp8", "free_gpu_memory_fraction": 0.8 })
+    );
+    assert_eq!(entries["moe_config"], json!({ "backend": "CUTLASS" }));
+    let command = launch("tensorrt_llm", &given).unwrap().command;
+    assert!(command.contains(&"--pp_size=2".to_owned()) && !command.iter().any(|word| word.contains("moe_config")));
     for engine in ["sglang", "tgi", "llamacpp", "ollama", "transformers"] {
         let fault = launch(engine, &json!({ "speculation": speculation(Value::Null) })).unwrap_err();
         assert!(

@@ -15,10 +15,12 @@
 //! | `rhai` | a script, which must succeed |
 //! | `rhai FILE`, `yaml FILE`, `entries FILE`, … | a file for the following commands |
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Component, Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use regex::Regex;
@@ -238,6 +240,144 @@ impl Page {
             rest = after;
         }
     }
+}
+
+/// Words of the predecessors' rows that stand for something of the reader's, and what is taken here.
+const PLACEHOLDERS: [(&str, &str); 28] = [
+    ("show RUN --vllm-sweep FOLDER", "show done --vllm-sweep swept"),
+    ("--resume-from", "--resume-other true --resume-from"),
+    (
+        "profile_res_….json",
+        "tests/data/runs/vllm-neighbours/profile_res_20261123_212120.json",
+    ),
+    ("results_….json", "tests/data/foreign/tensorrt-graphs-matrix.json"),
+    ("batch-bench-results-….csv", "tests/data/foreign/llm-sizer-batch-39.csv"),
+    (
+        "report gpu_memory_data.json",
+        "report tests/data/foreign/hpml-gpu-memory.json",
+    ),
+    (
+        "report kv_cache_data.json",
+        "report tests/data/foreign/hpml-kv-cache.json",
+    ),
+    ("report summary.csv", "report tests/data/foreign/vllm-bench-summary.csv"),
+    ("show FOLDER", "show tests/data/foreign/vllm-sweep"),
+    ("show RUN", "show tests/data/runs/vllm-sweep"),
+    ("report RUN", "report tests/data/runs/vllm-sweep"),
+    (
+        "compare RUN",
+        "compare tests/data/runs/vllm-breakdown --model models/llama-8b",
+    ),
+    (
+        "compare FILE …",
+        "compare tests/data/foreign/llm-sizer-transformers.json",
+    ),
+    ("show FILE", "show tests/data/foreign/llm-sizer-2.0.json"),
+    ("--model FOLDER", "--model models/llama-8b"),
+    ("--model M", "--model models/llama-8b"),
+    ("--models M", "--models Qwen/Qwen3-8B"),
+    ("--hf-home FOLDER", "--hf-home models"),
+    ("--png FOLDER", "--png pictures"),
+    ("--out FOLDER", "--out mine"),
+    ("--out RUN", "--out mine"),
+    ("--image IMAGE", "--image vllm/vllm-openai:v0.24.0"),
+    ("--hf-token-env NAME", "--hf-token-env THE_TOKEN"),
+    ("NAME", "name"),
+    ("FILE", "new.json"),
+    ("HF_TOKEN=…", "HF_TOKEN=x"),
+    ("HF_DIR=…", "HF_DIR=models"),
+    (" … ", " "),
+];
+
+/// Commands that change this machine or wait for a user: only their options are read.
+const ONLY_READ: [&str; 3] = ["profiler repl", "profiler doctor", "profiler add"];
+
+/// The commands of the rows in the page of the predecessors, with the words above in place.
+fn predecessors_commands() -> BTreeSet<String> {
+    let page = text_of("docs/predecessors.md");
+    let row = Regex::new(r"^\| \d+ \|.* \| (.*) \| (?:real|simulated|partly|missing) \|$").unwrap();
+    let code = Regex::new("`([^`]+)`").unwrap();
+    let mut found = BTreeSet::new();
+    for cell in page.lines().filter_map(|line| row.captures(line)) {
+        for span in code.captures_iter(&cell[1]) {
+            let mut command = span[1].replace("\\|", "|");
+            if ["show ", "report ", "compare "]
+                .iter()
+                .any(|word| command.starts_with(word))
+            {
+                command = format!("profiler {command}");
+            }
+            let is_one = command.starts_with("profiler ") || command.starts_with("HF_");
+            if is_one {
+                let filled = |command: String, (word, taken): &(&str, &str)| command.replace(word, taken);
+                found.insert(PLACEHOLDERS.iter().fold(command, filled));
+            }
+        }
+    }
+    found
+}
+
+/// Each command of the predecessors' rows works as written: a run as far as a dry run goes, for which something may be
+/// missing here (a GPU, a container, an image), everything else to its end.
+#[test]
+fn the_commands_of_the_predecessors_rows_work() {
+    let page = Page::new("docs/predecessors.md");
+    let entry = "models:\n  - {model_id: a/b, input_lengths: [64], output_lengths: [8], batch_sizes: [1]}\n";
+    for (name, text) in [
+        ("models.yaml", format!("{entry}{}", entry.split_once('\n').unwrap().1)),
+        (
+            "jobs.yaml",
+            "jobs:\n  - {script: engine_info, set: {engine: sim}}\n".to_owned(),
+        ),
+        ("prompts.txt", "1. one\n2. two\n".to_owned()),
+        ("reasoning.txt", "why\n".to_owned()),
+        ("files/a", String::new()),
+        ("data/a", String::new()),
+    ] {
+        let path = page.folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    // The script and the run that other commands name. A resume has tests of its own.
+    let mut commands = predecessors_commands();
+    let fork = "profiler fork adaptive mine.rhai --strategy";
+    let done = "profiler run throughput --set sim.time_scale=0.01 --concurrency 1 --requests 4 --out done";
+    assert!(
+        commands.len() > 120 && commands.remove(fork) && commands.remove("profiler run --resume RUN"),
+        "{commands:#?}"
+    );
+    assert!(
+        page.shell(&format!("{fork}\n{done}"))
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
+    let tried = Mutex::new(commands.into_iter());
+    let wrong = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let Some(command) = tried.lock().unwrap().next() else {
+                return;
+            };
+            let is_run = command.contains("profiler run ") || command.starts_with("profiler fleet");
+            let (line, codes): (_, &[i32]) = if ONLY_READ.iter().any(|word| command.contains(word)) {
+                (format!("{command} --help"), &[0])
+            } else if is_run {
+                (dry(&command.replace(" --dry-run", "")), &[0, 3])
+            } else {
+                (command, &[0])
+            };
+            let output = page.shell(&line).output().unwrap();
+            if !output.status.code().is_some_and(|code| codes.contains(&code)) {
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                wrong.lock().unwrap().push(format!("{}: {line}\n{said}", output.status));
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(work))));
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// The commands with `--dry-run`. The dry run of a search is cut to five probes, because more points print nothing new.

@@ -90,7 +90,10 @@ pub(super) fn read_table(file: &Node) -> Result<ComparisonInput, String> {
         cases.push((case, settings.to_vec()));
     }
     let cases = configuration::told_apart(cases);
-    let failed = rows.iter().zip(&cases).filter(|(row, _)| row.text("success").is_some_and(|word| word == "false"));
+    let failed = rows
+        .iter()
+        .zip(&cases)
+        .filter(|(row, _)| row.text("success").is_some_and(|word| word == "false"));
     let notes = failed
         .map(|(row, case)| {
             let why = row.text("message").unwrap_or_else(|| "without a message".to_owned());

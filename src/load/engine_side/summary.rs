@@ -468,6 +468,8 @@ mod summary_tests {
             },
             prefix_queries: Some(queries),
             prefix_hits: Some(hits),
+            drafted: Some(queries),
+            accepted: Some(hits),
             generated_tokens: Some(10 * preemptions),
             finished: BTreeMap::from([("length".to_owned(), preemptions)]),
             ..EngineMetrics::default()
@@ -515,6 +517,8 @@ mod summary_tests {
             "from the sample before to the one after"
         );
         assert_eq!(over(2.5, 3.5), (Some(3), None), "nothing was looked up");
+        let drafts = EngineStats::new(&observed(), &[], 0.0, 3.0).accepted_drafts;
+        assert_eq!(drafts, Some(0.75));
         let mut again = observed();
         again.samples.push(sample(4.5, counting(0, 0, 0)));
         let restarted = EngineStats::new(&again, &[], 0.0, 5.0);

@@ -375,7 +375,9 @@ pub mod files {
             let end = if path.ends_with('/') { "/" } else { "" };
             Ok(format!("{}{end}", absolute.display().to_string().trim_end_matches('/')).into())
         })?;
-        let file = host.permits.check_named_output(path, absolute.as_str().unwrap_or(path))?;
+        let file = host
+            .permits
+            .check_named_output(path, absolute.as_str().unwrap_or(path))?;
         Ok(file.display().to_string())
     }
 

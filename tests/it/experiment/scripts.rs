@@ -121,6 +121,65 @@ fn graphs_beside_those_of_the_tensorrt_llm_graph_profiler() {
 }
 
 #[test]
+fn drafts_come_from_where_they_are_said_to_come() {
+    let sets = [
+        "engine=tensorrt_llm",
+        "runtime=sim",
+        "max_draft_len=3",
+        "draft_method=mtp",
+        "label=deepseek",
+        "repeats=1",
+        "sim.time_scale=0",
+    ];
+    let outcome = run("cuda_graphs", &sets, &["--out", "run"]).success();
+    let files = std::fs::read_dir(outcome.folder().join("run/files")).unwrap();
+    let names: Vec<String> = files.map(|file| file.unwrap().path().display().to_string()).collect();
+    assert!(
+        names.len() == 1 && names[0].contains("/results_deepseek_2"),
+        "{names:?}"
+    );
+    // The file has the layout of the tool that first measured this, and is read as its files are.
+    let read = Profiler::new()
+        .args(["show", &names[0], "--json"])
+        .run()
+        .success()
+        .json();
+    let read = read.to_string();
+    assert!(
+        read.contains("deepseek") && read.contains("batch=32 draft=3 max_concurrency=16"),
+        "{read}"
+    );
+    let written: Value = serde_json::from_str(&std::fs::read_to_string(&names[0]).unwrap()).unwrap();
+    assert_eq!(
+        written["experiments"][1]["graph_breakdown"],
+        json!({ "draft_len_0": 32, "draft_len_3": 32 })
+    );
+    assert_eq!(written["summary"]["additional_cuda_graphs"], 32);
+    assert!(written["experiments"][0]["memory_diff"]["reserved_mb"].is_null());
+
+    let sets = [
+        "engine=tensorrt_llm",
+        "runtime=docker",
+        "max_draft_len=3",
+        "draft_method=eagle",
+        "draft_model=a/b",
+    ];
+    let dry = run("cuda_graphs", &sets, &["--dry-run"]);
+    assert!(
+        dry.stdout.contains(r#"\"speculative_model_dir\":\"a/b\""#),
+        "{}",
+        dry.stdout
+    );
+    let sets = [
+        "engine=sim",
+        "max_draft_len=3",
+        "draft_method=mtp",
+        "max_matching_ngram_size=3",
+    ];
+    let _ = run("cuda_graphs", &sets, &[]).code(2).stderr("only applies to n-grams");
+}
+
+#[test]
 fn an_8_bit_cache_holds_nearly_twice_as_much() {
     let found = found("kv_dtype", &[]);
     assert_eq!(contrast(&found, "kv_tokens")["verdict"], "better");

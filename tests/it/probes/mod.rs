@@ -3,6 +3,7 @@
 mod container;
 mod engine;
 mod given_up;
+mod layers;
 mod own;
 mod recorded;
 mod shipped;
