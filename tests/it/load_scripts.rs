@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::script::bench::Bench;
-use crate::support::{Outcome, Profiler};
+use crate::support::{Outcome, Profiler, model};
 
 fn script(name: &str, set: &[&str]) -> Profiler {
     let run = Profiler::new().args(["run", name, "--out", "out"]);
@@ -312,6 +312,26 @@ fn a_full_cache_is_seen_over_time() {
     let _ = text
         .stdout("KV cache in use, %")
         .stdout("the KV cache holds 8352 tokens");
+}
+
+/// Two of them take text, which the model's own tokenizer counts.
+#[test]
+fn vllm_tgi_and_transformers_are_compared_with_one_model() {
+    let set = [CLOCK, "runtime=sim", "model=./model", "concurrency=[2]", "input=64", "output=16", "requests=4"];
+    let shape = include_str!("../data/shapes/llama-1b-shape.config.json");
+    let program = script("compare_engines", &set)
+        .file("model/config.json", shape)
+        .file("model/tokenizer.json", model::tokenizer());
+    let outcome = program
+        .args(["--engines", "vllm,tgi,transformers", "--json"])
+        .run()
+        .success();
+    let result = &outcome.json()["result"];
+    for engine in result["engines"].as_array().unwrap() {
+        assert!(engine["failed"].is_null(), "{engine}");
+        let level = &engine["levels"][0];
+        assert!(level["completed"] == 4 && number(&level["mean_ttft_ms"]) > 0.0, "{level}");
+    }
 }
 
 #[test]
