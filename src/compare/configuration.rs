@@ -49,10 +49,13 @@ pub(super) fn case(point: &Value, seen: &Value) -> Case {
     case
 }
 
+/// Names of settings and their values.
+pub(super) type Settings = Vec<(&'static str, Option<String>)>;
+
 /// Cases with what was set for each. Names get the model and the settings that are not the same for all cases, so that
 /// configurations of the same lengths stay apart; equal ones are numbered.
-pub(super) fn told_apart(cases: Vec<(Case, Vec<(&'static str, Option<String>)>)>) -> Vec<Case> {
-    let differ = |value: &dyn Fn(&(Case, Vec<(&'static str, Option<String>)>)) -> Option<String>| {
+pub(super) fn told_apart(cases: Vec<(Case, Settings)>) -> Vec<Case> {
+    let differ = |value: &dyn Fn(&(Case, Settings)) -> Option<String>| {
         let mut values = cases.iter().map(value);
         let first = values.next();
         values.any(|other| Some(other) != first)

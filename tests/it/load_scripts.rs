@@ -317,7 +317,15 @@ fn a_full_cache_is_seen_over_time() {
 /// Two of them take text, which the model's own tokenizer counts.
 #[test]
 fn vllm_tgi_and_transformers_are_compared_with_one_model() {
-    let set = [CLOCK, "runtime=sim", "model=./model", "concurrency=[2]", "input=64", "output=16", "requests=4"];
+    let set = [
+        CLOCK,
+        "runtime=sim",
+        "model=./model",
+        "concurrency=[2]",
+        "input=64",
+        "output=16",
+        "requests=4",
+    ];
     let shape = include_str!("../data/shapes/llama-1b-shape.config.json");
     let program = script("compare_engines", &set)
         .file("model/config.json", shape)
@@ -330,7 +338,10 @@ fn vllm_tgi_and_transformers_are_compared_with_one_model() {
     for engine in result["engines"].as_array().unwrap() {
         assert!(engine["failed"].is_null(), "{engine}");
         let level = &engine["levels"][0];
-        assert!(level["completed"] == 4 && number(&level["mean_ttft_ms"]) > 0.0, "{level}");
+        assert!(
+            level["completed"] == 4 && number(&level["mean_ttft_ms"]) > 0.0,
+            "{level}"
+        );
     }
 }
 

@@ -263,7 +263,7 @@ const PLACEHOLDERS: [(&str, &str); 28] = [
     ("report summary.csv", "report tests/data/foreign/vllm-bench-summary.csv"),
     ("show FOLDER", "show tests/data/foreign/vllm-sweep"),
     ("show RUN", "show tests/data/runs/vllm-sweep"),
-    ("report RUN", "report tests/data/runs/vllm-sweep"),
+    ("report RUN", "report tests/data/runs/vllm-breakdown"),
     (
         "compare RUN",
         "compare tests/data/runs/vllm-breakdown --model models/llama-8b",
@@ -383,7 +383,12 @@ fn the_commands_of_the_predecessors_rows_work() {
 /// The commands with `--dry-run`. The dry run of a search is cut to five probes, because more points print nothing new.
 fn dry(commands: &str) -> String {
     let of = |line: &str| match line {
-        line if line.starts_with("profiler run adaptive") => format!("{line} --set search.max_probes=5 --dry-run\n"),
+        line if ["adaptive", "neighbours"]
+            .iter()
+            .any(|name| line.starts_with(&format!("profiler run {name}"))) =>
+        {
+            format!("{line} --set search.max_probes=5 --dry-run\n")
+        }
         line => format!("{line} --dry-run\n"),
     };
     commands.lines().map(of).collect()
