@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::program::{Program, Status};
-use crate::compare::{self, Case, ComparisonInput, Unit};
+use crate::compare::{self, Case, ComparisonInput, ServingPoint, Unit};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::compare::{EstimateComparison, ExternalEstimate, ModelFacts, Term, model_facts, our_estimate};
 use crate::report::{self, Block, Comparison, Finding, MetricVerdict, Page, Rule, Thresholds, Weight};
@@ -126,6 +126,12 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     if !thresholds.rules.is_empty() {
         exceeded.extend(inputs.iter().flat_map(implausible));
     }
+    let labels: Vec<String> = (1..=inputs.len()).map(|number| format!("[{number}]")).collect();
+    let served: Vec<(&str, &[ServingPoint])> = labels
+        .iter()
+        .zip(&inputs)
+        .map(|(label, input)| (label.as_str(), input.serving.as_slice()))
+        .collect();
     if args.json {
         let rules: Vec<&str> = thresholds.rules.iter().map(|rule| rule.text.as_str()).collect();
         let mut document = json!({
@@ -146,17 +152,20 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         }
         program.print_json(&document)?;
     } else if args.markdown {
-        let text = report::comparison_markdown(&inputs, &comparison, &findings);
+        let frontier = report::serving_section("serving", &served);
+        let text = report::comparison_markdown(&inputs, &comparison, &findings, frontier);
         program.terminal.print(&text)?;
     } else {
+        let page = Page::from(&program.terminal);
         let blocks = match &estimates {
             Some(estimates) => memory_blocks(&inputs, estimates, &findings),
             None => report::comparison_sections(&inputs, &comparison, &findings)
                 .into_iter()
                 .flat_map(|section| section.blocks)
+                .chain(report::serving_sketch(&served, page))
                 .collect(),
         };
-        let text = report::text(&blocks, Page::from(&program.terminal));
+        let text = report::text(&blocks, page);
         program.terminal.print_wrapped(&text)?;
     }
     match exceeded.as_slice() {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::program::{Program, Status, json_text};
 use super::report::page_of;
 use crate::compare::export::{self, Sheet};
-use crate::compare::{ComparisonInput, import};
+use crate::compare::{ComparisonInput, import, serving_points};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{self, Block, Extras, Page, Section, SoFar, WarningGroup, Weight, simulated_notice};
 use crate::run::{Folder, RecordedBoundary, RecordedRun, SCHEMA};
@@ -20,7 +20,7 @@ pub(super) struct Args {
     /// One JSON document, in bytes; for a run: its own --json output, and all measurements
     #[arg(long)]
     json: bool,
-    /// A table as CSV, in bytes, milliseconds and tokens: points, loads, experiments, breakdowns, tables/NAME;
+    /// A table as CSV, in bytes, milliseconds and tokens: points, loads, experiments, breakdowns, frontier, tables/NAME;
     /// without a name, the first of these that the run has
     #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "", conflicts_with = "json")]
     csv: Option<String>,
@@ -198,6 +198,9 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
     blocks.extend(list("missing in this folder", found.missing.clone()));
     blocks.extend(report::stages_sheet(found).map(Block::Table));
     blocks.extend(folder.and_then(|folder| report::memory(folder, found, page)));
+    if folder.is_some() {
+        blocks.extend(report::serving_sketch(&[("", &serving_points(found))], page));
+    }
     let tables = folder
         .and_then(|folder| folder.names("tables").ok())
         .unwrap_or_default()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Case, ComparisonInput, configuration, load_metrics};
+use super::{Case, ComparisonInput, configuration, load_metrics, serving_points};
 use crate::experiment::Experiment;
 use crate::fmt::Gib;
 use crate::load::LoadAnswer;
@@ -59,6 +59,7 @@ impl ComparisonInput {
             boundary: found.drawn().next().cloned(),
             cases,
             series: Vec::new(),
+            serving: serving_points(found),
             notes,
         }
     }

@@ -8,6 +8,7 @@ pub mod export;
 mod from_run;
 pub mod import;
 pub mod load_metrics;
+mod serving;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,6 +16,7 @@ use std::path::Path;
 pub use load_metrics::LoadMetric;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
+pub use serving::{Origin, Role, ServingPoint, dominated, serving_points};
 
 use crate::experiment::{self, Experiment};
 use crate::fault::Result;
@@ -93,6 +95,9 @@ pub struct ComparisonInput {
     /// Values over time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Series>,
+    /// Where its loads stand between users and GPUs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub serving: Vec<ServingPoint>,
     /// Caveats about the numbers: assumed units, doubts, quirks of the source.
     pub notes: Vec<String>,
 }

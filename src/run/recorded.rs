@@ -455,6 +455,10 @@ impl RecordedRun {
                     Operation::Load(answer) => self.pending.push((args, *answer)),
                     Operation::Job(answer) => self.jobs.push(answer),
                     Operation::Experiment(answer) => {
+                        // Its loads are known by what it tried.
+                        for (load, _) in self.pending.iter_mut().filter(|(load, _)| load["trial"].is_null()) {
+                            load["trial"] = args["trial"].clone();
+                        }
                         if top_level {
                             self.experiment_loads.append(&mut self.pending);
                         }

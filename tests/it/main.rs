@@ -48,6 +48,7 @@ mod failure_forms;
 mod failures;
 mod flags;
 mod fleet;
+mod frontier;
 mod fuzz;
 mod hostile_containers;
 mod hub;

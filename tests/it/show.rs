@@ -104,7 +104,7 @@ fn a_table_is_chosen_by_its_name() {
     let _ = show("vllm-sweep", "--csv=points")
         .code(2)
         .stderr("no table `points`")
-        .stderr("it has `loads`, `tables/throughput`");
+        .stderr("it has `loads`, `frontier`, `tables/throughput`");
     let kept = Profiler::new()
         .file(
             "s.rhai",

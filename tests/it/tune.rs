@@ -3,7 +3,7 @@
 use crate::support::{Profiler, killed_and_resumed_at};
 
 /// An engine that by default serves four requests at a time, and could serve many more.
-const NARROW: [&str; 10] = [
+pub const NARROW: [&str; 10] = [
     "engine=sim",
     "profile=slow.toml",
     r#"space={"max_num_seqs":[64]}"#,
@@ -17,7 +17,7 @@ const NARROW: [&str; 10] = [
 ];
 
 /// The profile of that engine. It starts at once, and its steps take 20 ms, to which a busy machine adds little.
-fn slow(max_num_seqs: u64) -> String {
+pub fn slow(max_num_seqs: u64) -> String {
     let shipped = include_str!("../../src/sim/profiles/llama-8b-24gb-vllm.toml");
     let lines = shipped.lines().map(|line| match line.split(" = ").next().unwrap() {
         "step_seconds" => "step_seconds = 0.02".to_owned(),
@@ -31,7 +31,7 @@ fn slow(max_num_seqs: u64) -> String {
 }
 
 /// A copy of the script, beside the profile of its engine.
-fn tune(sets: &[&str], max_num_seqs: u64) -> Profiler {
+pub fn tune(sets: &[&str], max_num_seqs: u64) -> Profiler {
     let sets = sets.iter().flat_map(|set| ["--set", set]);
     Profiler::new()
         .file("slow.toml", slow(max_num_seqs))

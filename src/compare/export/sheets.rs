@@ -1,4 +1,5 @@
-//! CSV tables of a run: points, loads, experiments, breakdowns, and the tables that the run wrote.
+//! CSV tables of a run: points, loads, experiments, breakdowns, the frontier of its loads, and the tables that the run
+//! wrote.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +11,7 @@ use crate::run::{AskedServer, Evidence, Folder, PointAnswer, RecordedBoundary, R
 /// A CSV table of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sheet {
-    /// `points`, `loads`, `experiments`, `breakdowns`, or `tables/NAME`.
+    /// `points`, `loads`, `experiments`, `breakdowns`, `frontier`, or `tables/NAME`.
     pub name: String,
     /// CSV with a header.
     pub text: String,
@@ -19,7 +20,7 @@ pub struct Sheet {
 /// Settings of a load.
 const LOAD_SETTINGS: [&str; 7] = ["concurrency", "rate", "requests", "duration", "input", "output", "seed"];
 
-/// The non-empty tables of a run: points, loads, experiments, breakdowns, then those in `tables/`. Adds
+/// The non-empty tables of a run: points, loads, experiments, breakdowns, frontier, then those in `tables/`. Adds
 /// unreadable ones to `missing`.
 pub fn sheets(found: &RecordedRun, folder: &Folder, missing: &mut Vec<String>) -> Vec<Sheet> {
     let own = [
@@ -27,6 +28,7 @@ pub fn sheets(found: &RecordedRun, folder: &Folder, missing: &mut Vec<String>) -
         ("loads", loads(found)),
         ("experiments", experiments(found)),
         ("breakdowns", breakdowns(found)),
+        ("frontier", frontier(found)),
     ]
     .into_iter()
     .filter(|(_, table)| !table.rows.is_empty())
@@ -205,6 +207,30 @@ fn breakdowns(found: &RecordedRun) -> Table {
                 table.row(on.into_iter().chain(cells));
             }
         }
+    }
+    table
+}
+
+/// One row per setting and load: tokens/s of a user and of a GPU, and whether another one dominates it.
+fn frontier(found: &RecordedRun) -> Table {
+    let points = compare::serving_points(found);
+    let dominated = compare::dominated(&points.iter().collect::<Vec<_>>());
+    let mut table = Table::default();
+    for (point, dominated) in points.iter().zip(dominated) {
+        table.row([
+            ("engine", json!(point.engine)),
+            ("settings", json!(point.settings)),
+            ("workload", json!(point.workload)),
+            ("level", json!(point.level)),
+            ("gpus", json!(point.gpus)),
+            ("tokens_per_user", json!(point.per_user)),
+            ("tokens_per_gpu", json!(point.per_gpu)),
+            ("cost_output", json!(point.cost)),
+            ("origin", json!(point.origin)),
+            ("role", json!(point.role)),
+            ("dominated", json!(dominated)),
+            ("command", json!(point.command)),
+        ]);
     }
     table
 }

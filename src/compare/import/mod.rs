@@ -237,6 +237,7 @@ pub fn read(path: &Path) -> Result<ComparisonInput> {
         let mut input = sweep_folder::read(path, &runs)?;
         input.format = SWEEP;
         input.holds = SWEEP_HOLDS;
+        input.serving = input.serving_of_cases();
         return Ok(input);
     }
     let document = Document::open(path)?;
@@ -268,6 +269,7 @@ pub fn read(path: &Path) -> Result<ComparisonInput> {
     input.title = path.display().to_string();
     input.format = format.name;
     input.holds = format.holds;
+    input.serving = input.serving_of_cases();
     if document.repaired {
         input
             .notes

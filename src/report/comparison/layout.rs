@@ -88,14 +88,20 @@ pub fn comparison_sections(inputs: &[ComparisonInput], comparison: &Comparison, 
     sections
 }
 
-/// The comparison as a comment on a pull request: the verdict is the heading.
-pub fn comparison_markdown(inputs: &[ComparisonInput], comparison: &Comparison, findings: &[Finding]) -> String {
+/// The comparison as a comment on a pull request: the verdict is the heading, and `last` the last section.
+pub fn comparison_markdown(
+    inputs: &[ComparisonInput],
+    comparison: &Comparison,
+    findings: &[Finding],
+    last: Option<Section>,
+) -> String {
     let headline = if findings.iter().any(|one| one.threshold.is_some()) {
         threshold_headline(inputs, findings)
     } else {
         self::findings(comparison, &labels(inputs.len()), 1).join("; ")
     };
-    let sections = comparison_sections(inputs, comparison, findings);
+    let mut sections = comparison_sections(inputs, comparison, findings);
+    sections.extend(last);
     markdown(&format!("profiler compare: {headline}"), &sections)
 }
 

@@ -5,7 +5,7 @@ mod pictures;
 use serde_json::Value;
 
 use super::boundaries::section;
-use super::{Document, MARKDOWN, breakdown, overview};
+use super::{Document, MARKDOWN, breakdown, overview, serving_section};
 use crate::compare::{Case, ComparisonInput, Metric};
 use crate::fault::Result;
 use crate::fmt::with_unit;
@@ -54,6 +54,9 @@ pub fn imported(input: &ComparisonInput) -> Result<Document> {
     };
     let drawn = Section::new("drawn", "What it shows").with(pictures::all(input));
     document.sections.extend((!drawn.blocks.is_empty()).then_some(drawn));
+    document
+        .sections
+        .extend(serving_section("serving", &[("", &input.serving)]));
     let file = Section::new("file", "The file").with(comparison_input(&rest, MARKDOWN)?);
     document.sections.push(file);
     Ok(document)

@@ -12,6 +12,7 @@ mod foreign;
 mod jobs;
 mod loads;
 mod memory;
+mod serving;
 mod source;
 mod together;
 
@@ -21,6 +22,7 @@ pub use experiments::{experiment, findings as experiment_findings, planned_start
 pub use foreign::{comparison_input, imported};
 pub use jobs::{job_result, jobs_text};
 pub use memory::{memory, stages_sheet};
+pub use serving::{serving_section, serving_sketch};
 pub use source::PAGE;
 pub use together::Together;
 
@@ -158,6 +160,7 @@ fn build(source: &Source) -> Document {
         boundaries::sections,
         experiments::sections,
         loads::sections,
+        serving::sections,
         breakdowns::sections,
         memory::sections,
         script_output,

@@ -13,6 +13,7 @@ use crate::report::document::Section;
 use crate::report::plot::{Colour, Layer, Panel, Plot, Sheet};
 use crate::report::sections::boundaries::plot_axis;
 use crate::report::sections::loads::{Sweep, comparison_section, distinguishing_labels, extend, number_alike, sweeps};
+use crate::report::sections::serving::serving_section;
 use crate::report::sections::source::Source;
 
 /// The comparison at the top of a page with several runs.
@@ -70,6 +71,10 @@ pub(super) fn together(sources: &[Source]) -> Together {
     let mut sections = vec![differences, runs];
     sections.extend(frontiers(&named));
     sections.extend(load_sections(&named));
+    let served: Vec<_> = (inputs.iter())
+        .map(|input| (input.title.as_str(), input.serving.as_slice()))
+        .collect();
+    sections.extend(serving_section("together-serving", &served));
     Together {
         headline,
         names,
