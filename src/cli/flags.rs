@@ -157,6 +157,16 @@ impl HostOption {
     }
 }
 
+/// The index of the command in the words of a command line, after the global options.
+pub(super) fn command_at(words: &[OsString]) -> usize {
+    let is_option = |word: &OsString| word.to_string_lossy().starts_with('-');
+    let mut at = 1;
+    while words.get(at).is_some_and(is_option) {
+        at += if words[at] == "--color" { 2 } else { 1 };
+    }
+    at
+}
+
 /// The options of `profiler run`, and the global ones.
 fn options(command: &Command) -> Vec<HostOption> {
     let run = command.find_subcommand("run");
@@ -212,11 +222,7 @@ struct CommandLine {
 
 impl CommandLine {
     fn read(command: &Command, words: &[OsString]) -> Option<Self> {
-        let is_option = |word: &OsString| word.to_string_lossy().starts_with('-');
-        let mut at = 1;
-        while words.get(at).is_some_and(is_option) {
-            at += if words[at] == "--color" { 2 } else { 1 };
-        }
+        let at = command_at(words);
         if words.get(at)? != "run" {
             return None;
         }

@@ -15,6 +15,7 @@ mod foreign;
 mod new;
 mod options;
 mod own_limits;
+mod plan;
 mod program;
 
 mod repl;
@@ -86,7 +87,7 @@ Examples:
 
 /// The commands by purpose, as `--help` lists them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Measure", &["run", "fleet", "doctor", "estimate"]),
+    ("Measure", &["run", "fleet", "doctor", "estimate", "plan"]),
     ("See results", &["show", "report", "compare", "pack"]),
     (
         "Write scripts",
@@ -107,6 +108,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Estimate the memory of models from their architecture, without starting anything
     Estimate(estimate::Args),
+    /// Say how many GPUs and replicas a traffic needs, from what was measured
+    Plan(plan::Args),
     /// Show what a run found, or a file of another tool
     Show(show::Args),
     /// Make a self-contained page of a run, and files of its charts
@@ -186,7 +189,7 @@ fn command(width: usize) -> clap::Command {
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     OutputChoice::default().apply();
     let terminal = Terminal::detect();
-    let words: Vec<OsString> = args.into_iter().collect();
+    let words: Vec<OsString> = plan::as_run(args.into_iter().collect());
     match doc::complete_words(&words) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
@@ -273,7 +276,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Run(args) => run::execute(args, program),
         Command::Show(args) => show::execute(args, program),
         Command::Sim(args) => serve::sim(args, program),
-        Command::Supervise | Command::RenderChatTemplate | Command::Help { .. } => Ok(0),
+        Command::Supervise | Command::RenderChatTemplate | Command::Plan(_) | Command::Help { .. } => Ok(0),
         Command::Test(args) => test::execute(args, program),
         Command::Update(args) => add::update(args, program),
     }

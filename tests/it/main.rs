@@ -81,6 +81,7 @@ mod parallel;
 mod parameters;
 mod permits;
 mod pictures;
+mod plan;
 mod podman;
 mod probes;
 mod process;

@@ -88,6 +88,9 @@ fn each_declared_parameter_has_a_row() {
     assert!(missing.is_empty(), "no row in tests/data/parameters.toml: {missing:?}");
 }
 
+/// Recorded runs.
+const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/runs");
+
 /// The ends of the ranges of numbers, and what is none.
 const ENDS: [&str; 7] = ["-1", "9223372036854775807", "NaN", "0", "1e308", "Infinity", "1e-308"];
 
@@ -115,6 +118,10 @@ fn try_ends(ends: impl Fn(usize) -> Vec<&'static str>) {
                 match script.as_str() {
                     "fleet" => given.push("file=jobs.yaml".to_owned()),
                     "batch" => given.push("file=batch.yaml".to_owned()),
+                    "plan" => {
+                        let measured = [format!("runs=[\"{RUNS}/vllm-sweep\"]"), "rate=10".to_owned()];
+                        given.splice(0..0, measured).for_each(drop);
+                    }
                     _ => {}
                 }
                 cases.push((script.clone(), given));
@@ -407,7 +414,7 @@ impl Servers {
                 },
             ),
         ];
-        let mut text = text.to_owned();
+        let mut text = text.replace("{runs}", RUNS);
         for (name, kind) in kinds {
             if text.contains(name) {
                 let server = self.running.entry(name).or_insert_with(|| kind.start());

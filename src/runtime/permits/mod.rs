@@ -587,7 +587,9 @@ impl Named {
     /// them.
     fn add(&mut self, parameter: &str, text: &str) {
         let real = canonical(Path::new(text));
-        self.files.extend(real.iter().filter(|file| file.is_file()).cloned());
+        // A run is a folder.
+        let is_named = |file: &&PathBuf| file.is_file() || file.join("manifest.json").is_file();
+        self.files.extend(real.iter().filter(is_named).cloned());
         match parameter.rsplit('.').next().unwrap_or(parameter) {
             "url" => self.servers.extend(server_url(text).ok().as_ref().and_then(server)),
             "api_key_env" => self.keys.push(text.to_owned()),

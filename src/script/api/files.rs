@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::compare::export::TgiProfiler;
-use crate::compare::import;
+use crate::compare::{self, import};
 use crate::fault::{Fault, Kind, Result};
 use crate::outside;
 use crate::run::{Operation, hide};
@@ -136,6 +136,22 @@ fn read_results_file(host: &Host, path: &str) -> Result<Value> {
             "axes": boundary.described["axes"],
             "points": points,
             "notes": subject.notes,
+        }))
+    })
+}
+
+/// Reads what was measured of serving from a run's folder, or from another tool's file, that the user permitted. A
+/// resume replays it even if it has changed.
+fn read_serving(host: &Host, path: &str) -> Result<Value> {
+    journaled(host, Operation::Results, json!({ "serving": path }), || {
+        let real = host.permits.check_file(Path::new(path), "runs")?;
+        let input = compare::open(&real)?;
+        Ok(json!({
+            "engine": input.engine,
+            "model": input.model,
+            "simulated": input.simulated,
+            "unfinished": input.unfinished,
+            "points": input.serving,
         }))
     })
 }
@@ -397,6 +413,32 @@ pub mod files {
     #[rhai_fn(return_raw)]
     pub fn append(context: NativeCallContext, name: &str, text: &str) -> Caught<Dynamic> {
         Ok(written(begin_call(&context).run.append_file(name, text)?))
+    }
+
+    /// Reads the loads of a run's folder, or of a file of another tool, as points between users and GPUs: `#{ engine, model,
+    /// simulated, unfinished, points }`, `unfinished` says how a run ended early.
+    ///
+    /// A point is `#{ engine, settings, launch, input, output, workload, level, concurrency, figures, gpus, per_user, per_gpu,
+    /// cost, origin, role, command }`: lengths in tokens, `concurrency` `()` for a request rate, `per_user` and `per_gpu`
+    /// output tokens/s, `cost` $ per million output tokens, `origin` `measured`, `simulated` or `forecast`, `command` what
+    /// measures it again. `figures` has `request_throughput`, `mean_e2el_ms`, `p95_ttft_ms` and the like, as far as they
+    /// were measured.
+    ///
+    /// The command line must name it, as for `files::results`.
+    ///
+    /// # Errors
+    ///
+    /// `not_allowed` if the user did not permit it; `usage` if it is neither.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let p = params(#{ runs: param([], "runs to read") });
+    /// let points = p.runs.reduce(|all, run| all + files::serving(run).points, []);
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn serving(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
+        Ok(to_script(&read_serving(&begin_call(&context), path)?)?)
     }
 
     /// Reads the boundary in a file of another tool: `#{ format, model, gpus, axes, points, notes }`; `gpus` is `()` if the

@@ -1,0 +1,105 @@
+//! A user knows a traffic and has measured one engine: how many replicas, and what do they cost?
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::tune::slow;
+use crate::support::Profiler;
+
+fn recorded(run: &str) -> String {
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/runs");
+    runs.join(run).display().to_string()
+}
+
+fn plan(run: &str, flags: &[&str]) -> crate::support::Outcome {
+    Profiler::new().args(["plan", run]).args(flags).arg("--json").run()
+}
+
+#[test]
+fn two_measured_engines_are_planned_for_a_peak_with_a_spare_replica() {
+    let (vllm, sglang) = (recorded("vllm-sweep"), recorded("sglang-sweep"));
+    let flags = ["--rate", "100", "--mean", "40", "--price-per-gpu-hour", "3.5"];
+    let outcome = Profiler::new()
+        .args(["plan", &vllm, &sglang])
+        .args(flags)
+        .arg("--json")
+        .run();
+    let found = outcome.success().json()["result"].clone();
+    // 44.4 requests/s at 70 %, and one more.
+    assert_eq!(
+        (&found["replicas"], &found["gpus"]),
+        (&Value::from(4), &Value::from(5)),
+        "{found}"
+    );
+    assert_eq!(found["dollars_per_hour"], 17.5, "{found}");
+    assert!(found["margin_down"].as_f64().unwrap() > 0.4, "{found}");
+    assert_eq!(found["others"].as_array().unwrap().len(), 1, "{found}");
+    assert_eq!(found["simulated"], false);
+    // Shorter requests than measured are planned as if they were longer, which is said.
+    let found = plan(&vllm, &["--rate", "100", "--input", "256", "--output", "128"])
+        .success()
+        .json()["result"]
+        .clone();
+    assert_eq!(found["longer"], serde_json::json!([1.0, 0.0]), "{found}");
+    assert!(
+        found["dollars"].is_null() && found["dollars_per_hour"].is_null(),
+        "{found}"
+    );
+}
+
+#[test]
+fn a_plan_beyond_what_was_measured_is_refused() {
+    let run = recorded("vllm-sweep");
+    let refused = |flags: &[&str], code: i32, says: &str| {
+        let outcome = plan(&run, flags);
+        assert_eq!(outcome.code, Some(code), "{flags:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(says), "{flags:?}: {}", outcome.stderr);
+    };
+    refused(&["--rate", "10", "--input", "1024"], 2, "--input 1024");
+    refused(&["--rate", "10", "--output", "256"], 2, "512 + 128");
+    refused(&["--rate", "10", "--mean", "20"], 2, "mean");
+    refused(&["--rate", "10", "--utilization", "1"], 2, "utilization");
+    refused(&["--rate", "10", "--slo.itl-ms", "1"], 2, "itl_ms");
+    refused(&["--rate", "10", "--slo.tpot-ms", "0.1"], 1, "tpot_ms");
+    refused(&["--input", "512"], 2, "--rate");
+    let _ = Profiler::new()
+        .args(["plan", "--rate", "10"])
+        .run()
+        .code(2)
+        .stderr("runs");
+    let _ = Profiler::new()
+        .args(["plan", "nowhere", "--rate", "10"])
+        .run()
+        .code(2)
+        .stderr("nowhere");
+}
+
+/// The queue of a plan, against requests at that rate on the engine itself. Its steps take 20 ms, to which a busy machine
+/// adds little, and it serves eight requests at a time.
+#[test]
+fn a_planned_latency_is_what_the_engine_then_has() {
+    let load = |args: &[&str]| {
+        Profiler::new()
+            .file("slow.toml", slow(8))
+            .args(["run", "throughput", "--engine", "sim", "--profile", "slow.toml", "--sim.time-scale", "1"])
+            .args(["--input", "64", "--output", "16", "--json", "--out", "run"])
+            .args(args)
+            .run()
+            .success()
+    };
+    let measured = load(&["--concurrency", "2,8", "--min-requests", "16", "--requests-per-slot", "3"]);
+    let curve = measured.folder().join("run").display().to_string();
+    // A fraction and a whole number, in any order.
+    let at_rates = load(&["--rates", "15,8.5", "--min-requests", "40", "--set", "seconds=1"]).json();
+    let levels = at_rates["result"]["workloads"][0]["levels"].as_array().unwrap();
+    assert_eq!(levels.len(), 2, "{at_rates}");
+    for level in levels {
+        let rate = level["rate"].as_f64().unwrap().to_string();
+        let flags = ["--rate", &rate, "--spare", "0", "--utilization", "0.99"];
+        let found = plan(&curve, &flags).success().json()["result"].clone();
+        assert_eq!((&found["replicas"], &found["simulated"]), (&Value::from(1), &Value::from(true)), "{found}");
+        let error = found["e2el_ms"].as_f64().unwrap() / level["mean_e2el_ms"].as_f64().unwrap();
+        assert!((0.6..1.7).contains(&error), "{error} at {rate} requests/s: {found}");
+    }
+}
