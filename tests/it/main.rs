@@ -59,6 +59,7 @@ mod isolate;
 mod journal;
 mod killed;
 mod kills;
+mod latency;
 mod launches;
 mod liars;
 mod links;
