@@ -80,6 +80,7 @@ mod own_limits;
 mod pack;
 mod parallel;
 mod parameters;
+mod paste;
 mod permits;
 mod pictures;
 mod plan;
