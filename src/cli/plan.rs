@@ -11,7 +11,11 @@ use super::flags::command_at;
 pub(super) struct Args {
     /// Runs, or files of other tools, that measured the engine; then parameters and options, as `profiler plan --help`
     /// lists them
-    #[arg(value_name = "RUN… --PARAMETER VALUE", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(
+        value_name = "RUN… --PARAMETER VALUE",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
     words: Vec<OsString>,
 }
 

@@ -27,7 +27,7 @@ fn two_engines_are_one_picture_in_terminal_page_and_csv() {
     let runs = ["vllm-sweep", "sglang-sweep"].map(recorded);
     let compare = || Profiler::new().arg("compare").args(&runs);
     let text = compare().run().success();
-    let picture = text.stdout.split("Tokens of a user").nth(1).unwrap();
+    let picture = text.stdout.split("Tokens/s per user").nth(1).unwrap();
     assert!(picture.contains("dominated") && picture.contains("[2]"), "{picture}");
     let document = compare().arg("--json").run().success().json();
     let points = document["inputs"][0]["serving"].as_array().unwrap();
@@ -72,7 +72,10 @@ fn a_tuned_run_shows_what_it_chose_the_defaults_and_what_it_only_forecast() {
     // A forecast too has a command that would measure it.
     for row in of("origin", "forecast") {
         let command = row["command"].as_str().unwrap();
-        assert!(command.contains("--cuda-graphs") || command.contains("max_num_seqs"), "{row:?}");
+        assert!(
+            command.contains("--cuda-graphs") || command.contains("max_num_seqs"),
+            "{row:?}"
+        );
     }
     // The command of a point is one.
     let command = chosen[0]["command"]

@@ -82,13 +82,29 @@ fn a_planned_latency_is_what_the_engine_then_has() {
     let load = |args: &[&str]| {
         Profiler::new()
             .file("slow.toml", slow(8))
-            .args(["run", "throughput", "--engine", "sim", "--profile", "slow.toml", "--sim.time-scale", "1"])
+            .args([
+                "run",
+                "throughput",
+                "--engine",
+                "sim",
+                "--profile",
+                "slow.toml",
+                "--sim.time-scale",
+                "1",
+            ])
             .args(["--input", "64", "--output", "16", "--json", "--out", "run"])
             .args(args)
             .run()
             .success()
     };
-    let measured = load(&["--concurrency", "2,8", "--min-requests", "16", "--requests-per-slot", "3"]);
+    let measured = load(&[
+        "--concurrency",
+        "2,8",
+        "--min-requests",
+        "16",
+        "--requests-per-slot",
+        "3",
+    ]);
     let curve = measured.folder().join("run").display().to_string();
     // A fraction and a whole number, in any order.
     let at_rates = load(&["--rates", "15,8.5", "--min-requests", "40", "--set", "seconds=1"]).json();
@@ -98,7 +114,11 @@ fn a_planned_latency_is_what_the_engine_then_has() {
         let rate = level["rate"].as_f64().unwrap().to_string();
         let flags = ["--rate", &rate, "--spare", "0", "--utilization", "0.99"];
         let found = plan(&curve, &flags).success().json()["result"].clone();
-        assert_eq!((&found["replicas"], &found["simulated"]), (&Value::from(1), &Value::from(true)), "{found}");
+        assert_eq!(
+            (&found["replicas"], &found["simulated"]),
+            (&Value::from(1), &Value::from(true)),
+            "{found}"
+        );
         let error = found["e2el_ms"].as_f64().unwrap() / level["mean_e2el_ms"].as_f64().unwrap();
         assert!((0.6..1.7).contains(&error), "{error} at {rate} requests/s: {found}");
     }

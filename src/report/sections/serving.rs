@@ -100,8 +100,8 @@ fn frontier(name: &str, served: &Served) -> Option<Plot> {
         } else {
             String::new()
         };
-        let y = Axis::new("output of a GPU", Unit::TokensPerSecond);
-        panels.extend(panel(format!("{of}tokens of a GPU"), y, points, &names, |point| {
+        let y = Axis::new("output per GPU", Unit::TokensPerSecond);
+        panels.extend(panel(format!("{of}tokens/s per GPU"), y, points, &names, |point| {
             Some(point.per_gpu)
         }));
         let y = Axis::new("$ for a million output tokens", Unit::Count);
@@ -115,7 +115,7 @@ fn frontier(name: &str, served: &Served) -> Option<Plot> {
     );
     for (point, ..) in all.iter().filter(|one| one.0.role == Some(Role::Chosen)) {
         words += &format!(
-            " Chosen: {}{}, {} tokens/s of a user, {} tokens/s of a GPU.",
+            " Chosen: {}{}, {} tokens/s per user, {} tokens/s per GPU.",
             prefixed(&point.settings),
             point.level,
             number(point.per_user),
@@ -125,7 +125,7 @@ fn frontier(name: &str, served: &Served) -> Option<Plot> {
     let caption = "Up is more from a GPU, or dearer; right is faster for each user (output tokens/s of all, shared among the \
                    concurrent requests). Grey is dominated: another load is better in one and no worse in the rest. Hollow was only \
                    simulated or forecast. Stars are the chosen points, squares the engine's defaults.";
-    let plot = Plot::new(name, "Tokens of a user against tokens of a GPU", panels).with_alt(words, caption);
+    let plot = Plot::new(name, "Tokens/s per user against tokens/s per GPU", panels).with_alt(words, caption);
     let sheet = sheet(&all, single);
     (!plot.panels.is_empty()).then_some(Plot { sheet, ..plot })
 }
@@ -202,12 +202,12 @@ fn panel(
         "",
         "settings",
         "load",
-        "output tokens/s of a GPU",
+        "output tokens/s per GPU",
         "$ per million output tokens",
         "",
         "command",
     ];
-    let x = Axis::new("output of a user", Unit::TokensPerSecond);
+    let x = Axis::new("output per user", Unit::TokensPerSecond);
     Some(Panel::new(title, x, y, layers).with_tooltips(Tooltips::new(columns, spots)))
 }
 
@@ -222,8 +222,8 @@ fn sheet(points: &[&Placed], single: bool) -> Sheet {
             ("settings", text_or_none(&point.settings)),
             ("workload", point.workload.as_str().into()),
             ("load", point.level.as_str().into()),
-            ("tokens/s of a user", Entry::from(point.per_user)),
-            ("tokens/s of a GPU", Entry::from(point.per_gpu)),
+            ("tokens/s per user", Entry::from(point.per_user)),
+            ("tokens/s per GPU", Entry::from(point.per_gpu)),
             ("$ per million", point.cost.into()),
             ("GPUs", (point.gpus as f64).into()),
             ("standing", text_or_none(&standing(one))),
