@@ -119,19 +119,28 @@ impl ReportedLimit {
     }
 
     /// The limit if the tokens were counted in requests of one length that take one block for their state, too, out of the
-    /// same pool. vLLM writes the tokens of such a hybrid as requests × their length, and never uses one of the blocks.
+    /// same pool.
     pub(in super::super) fn with_state(self, longest: u64) -> Option<Self> {
+        let state_blocks = Some(self.pool(1, longest)?);
+        Some(Self { state_blocks, ..self })
+    }
+
+    /// The limit if the tokens were counted in requests of one length, in whole blocks each.
+    fn in_blocks(self, longest: u64) -> Option<Self> {
+        let tokens = self.pool(0, longest)?.checked_mul(self.block?);
+        Some(Self { tokens, ..self })
+    }
+
+    /// The blocks of a pool whose tokens are no whole number of blocks, if each request takes `more` blocks than its
+    /// tokens need. vLLM writes such tokens as requests × their length, and never uses one of the blocks.
+    fn pool(self, more: u64, longest: u64) -> Option<u64> {
         let (tokens, block, length) = (self.tokens?, self.block?, self.length.unwrap_or(longest));
         if self.state_blocks.is_some() || block < 2 || tokens % block == 0 || length == 0 {
             return None;
         }
-        let by_request = u128::from(length.div_ceil(block)) + 1;
+        let by_request = u128::from(length.div_ceil(block) + more);
         let all = (u128::from(tokens) * by_request).div_ceil(u128::from(length));
-        let state_blocks = u64::try_from(all.checked_sub(1)?).ok()?;
-        Some(Self {
-            state_blocks: Some(state_blocks),
-            ..self
-        })
+        u64::try_from(all.checked_sub(1)?).ok()
     }
 
     /// As people write it, if it is more than a number of tokens.
@@ -260,16 +269,25 @@ impl Boundary {
         }
         let known = self.side(point)?;
         if known != Class::Unknown && limit.admits(point) != (known == Class::Fits) {
-            return Ok(self.with_state(limit));
+            return Ok(self.reread(limit));
         }
         Ok(None)
     }
 
-    /// The report as that of a hybrid, if it may be one.
-    fn with_state(&self, limit: ReportedLimit) -> Option<ReportedLimit> {
+    /// What the engine may have meant by tokens that are no whole number of blocks: the first reading that agrees with
+    /// every answer.
+    fn reread(&self, limit: ReportedLimit) -> Option<ReportedLimit> {
         let largest = self.largest();
         let longest: i64 = ["input", "output"].iter().filter_map(|name| largest.int(name)).sum();
-        limit.with_state(longest.try_into().unwrap_or(0))
+        let longest = longest.try_into().unwrap_or(0);
+        let readings = [limit.in_blocks(longest), limit.with_state(longest)];
+        readings.into_iter().flatten().find(|reading| {
+            self.records().all(|(point, record)| match record.moves {
+                Moves::Fits => reading.admits(&point),
+                Moves::Fails => !reading.admits(&point),
+                Moves::Bounds | Moves::None => true,
+            })
+        })
     }
 
     /// Moves the failing side of a place beyond more concurrent requests than the report admits, if these were seen to
@@ -283,7 +301,7 @@ impl Boundary {
             Some(point) => Ok::<_, Error>(self.side(point)? == Class::Fits),
             None => Ok(false),
         };
-        if !seen_to_fit(place)? || self.with_state(limit).is_some() {
+        if !seen_to_fit(place)? || self.reread(limit).is_some() {
             return Ok(());
         }
         for more in STAGGERED {

@@ -229,3 +229,23 @@ fn short_requests_that_are_never_all_at_full_length_do_not_disprove_a_report() {
     let (.., held, _) = verified(&axes, report, fits(0.3));
     assert!(!held, "it holds a quarter more than it says");
 }
+
+/// As vLLM 0.24 reports a pool of 6,791 blocks of 16 tokens: as requests of its longest length.
+#[test]
+fn tokens_that_are_no_whole_number_of_blocks_are_read_as_the_pool_that_agrees() {
+    let axes = json!({ "concurrency": [1, 256], "input": [256, 8192], "output": [200, 200] });
+    let report = BoundsReport {
+        tokens: Some(108_568),
+        block: Some(16),
+        ..BoundsReport::default()
+    };
+    let law = |state: i64, blocks: i64| {
+        move |p: &Point| answer(p.int("concurrency").unwrap() * ((total(p) + 15) / 16 + state) <= blocks)
+    };
+    let (_, limit, held, proven) = verified(&axes, report, law(0, 6_791));
+    assert_eq!((limit.tokens, limit.state_blocks), (Some(108_656), None));
+    assert!(held && proven == 3);
+    let (_, limit, held, proven) = verified(&axes, report, law(1, 6_804));
+    assert_eq!(limit.state_blocks, Some(6_804));
+    assert!(held && proven == 3);
+}
