@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::{Boundary, BoundsReport, Class, Easier, Expected, Lattice, Moves, Point};
-use super::place::{Place, axis_of};
+use super::place::Place;
 use super::prediction::LimitPrediction;
 use super::stated::Walk;
 use super::step::VerificationStep;
@@ -15,13 +15,6 @@ pub(super) const MARGIN: i64 = 32;
 
 /// Tokens of a stated limit that a server may reserve.
 const RESERVED: u64 = 2;
-
-/// How many more concurrent requests than its report says an engine may hold, as shares of them: it prefills short
-/// requests batch after batch, so that they are never all at their full length at the same time.
-const STAGGERED: [f64; 2] = [1.0 / 16.0, 1.0 / 8.0];
-
-/// The share of the concurrent requests to within which the limit is then found.
-const STAGGERED_WITHIN: f64 = 1.0 / 32.0;
 
 /// Largest difference, in tokens, between the requested length and a server's count, for servers whose count varies
 /// between requests.
@@ -210,10 +203,7 @@ impl Boundary {
         while limit.bounds(&self.lattice) {
             let chance = |point: &Point| Ok(if limit.admits(point) { 1.0 } else { 0.0 });
             let prediction = limit.prediction(self, &chance, workload);
-            let mut places = prediction.places()?;
-            for place in &mut places {
-                self.allow_stagger(limit, place)?;
-            }
+            let places = prediction.places()?;
             let restated = |point: &Point| self.restated(limit, &prediction, point);
             let walk = self.walk(&places, parallel, &mut planned, restated)?;
             if let Walk::Restated(other) = walk {
@@ -280,7 +270,12 @@ impl Boundary {
         let largest = self.largest();
         let longest: i64 = ["input", "output"].iter().filter_map(|name| largest.int(name)).sum();
         let longest = longest.try_into().unwrap_or(0);
-        let readings = [limit.in_blocks(longest), limit.with_state(longest)];
+        let reported = ReportedLimit {
+            tokens: self.report().and_then(|report| report.tokens).or(limit.tokens),
+            state_blocks: None,
+            ..limit
+        };
+        let readings = [reported.in_blocks(longest), reported.with_state(longest)];
         readings.into_iter().flatten().find(|reading| {
             self.records().all(|(point, record)| match record.moves {
                 Moves::Fits => reading.admits(&point),
@@ -288,40 +283,6 @@ impl Boundary {
                 Moves::Bounds | Moves::None => true,
             })
         })
-    }
-
-    /// Moves the failing side of a place beyond more concurrent requests than the report admits, if these were seen to
-    /// fit, and then the fitting side towards it.
-    fn allow_stagger(&self, limit: ReportedLimit, place: &mut Place) -> Result<()> {
-        let Some(axis) = axis_of(self, place).filter(|axis| axis.name() == "concurrency") else {
-            return Ok(());
-        };
-        let reported = axis.at(&place.point);
-        let seen_to_fit = |place: &Place| match &place.fails {
-            Some(point) => Ok::<_, Error>(self.side(point)? == Class::Fits),
-            None => Ok(false),
-        };
-        if !seen_to_fit(place)? || self.reread(limit).is_some() {
-            return Ok(());
-        }
-        for more in STAGGERED {
-            let further = (reported * (1.0 + more)).ceil();
-            if seen_to_fit(place)? {
-                let in_range = further <= axis.ends().1;
-                place.fails = in_range.then(|| axis.moved(&place.point, further));
-            }
-        }
-        let line = self.bracket(&place.point, axis.name())?;
-        if let (Some(fits), Some(fails)) = (line.fits, line.fails) {
-            let (fits, fails) = (fits.as_f64(), fails.as_f64());
-            let middle = f64::midpoint(fits, fails).trunc();
-            let wide = fails - fits > reported * STAGGERED_WITHIN;
-            (place.fits, place.fails) = (
-                Some(axis.moved(&place.point, if wide { middle } else { fits })),
-                Some(axis.moved(&place.point, fails)),
-            );
-        }
-        Ok(())
     }
 
     /// Whether a side of a place is known, with a count that may differ by `near` tokens.
