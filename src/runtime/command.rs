@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Seek as _, Write as _};
+use std::io::{self, Read, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::launch::TOKEN_VARIABLES;
@@ -25,7 +27,10 @@ pub enum Input<'text> {
 }
 
 /// Reads the output of a command while it runs, on a separate thread.
-pub type Take = Box<dyn FnOnce(File) -> Result<()> + Send>;
+pub type Take = Box<dyn FnOnce(Box<dyn Read + Send>) -> Result<()> + Send>;
+
+/// How often is looked whether an output grows.
+const WINDOW: Duration = Duration::from_secs(60);
 
 /// A command to run.
 pub struct CommandLine<'a> {
@@ -35,6 +40,8 @@ pub struct CommandLine<'a> {
     pub input: Input<'a>,
     /// Reads its output; otherwise the output is captured.
     pub take: Option<Take>,
+    /// Bytes by which an output that is taken must grow in each minute: another host may send one now and then.
+    pub least: u64,
     /// How long it may take.
     pub time: Duration,
     /// Whether it gets the Hugging Face token.
@@ -56,6 +63,7 @@ impl<'a> CommandLine<'a> {
             words,
             input: Input::Text(""),
             take: None,
+            least: 0,
             time,
             token: false,
             env: BTreeMap::new(),
@@ -71,7 +79,7 @@ impl<'a> CommandLine<'a> {
 ///
 /// # Errors
 ///
-/// `missing` if there is no such program; `timeout` if it takes longer; errors of `take`.
+/// `missing` if there is no such program; `timeout` if it takes longer, or its output grows too slowly; errors of `take`.
 pub async fn run_command(line: CommandLine<'_>) -> Result<Captured> {
     let program = line.words.first().cloned();
     let program = program.ok_or_else(|| Fault::usage("the command is empty"))?;
@@ -119,8 +127,15 @@ pub async fn run_command(line: CommandLine<'_>) -> Result<Captured> {
         let output = async {
             match output {
                 Output::Taken(take, pipe) => {
-                    let taken = tokio::task::spawn_blocking(move || take(pipe)).await;
-                    taken.map_err(|error| Fault::internal(format!("`{program}`: {error}")))?
+                    let (pipe, count) = Counted::new(pipe);
+                    let taken = tokio::task::spawn_blocking(move || take(Box::new(pipe)));
+                    tokio::select! {
+                        taken = taken => taken.map_err(|error| Fault::internal(format!("`{program}`: {error}")))?,
+                        () = stalled(&count, line.least) => Err(Fault::new(
+                            Kind::Timeout,
+                            format!("`{program}` sent less than {} bytes in {} s", line.least, WINDOW.as_secs()),
+                        )),
+                    }
                 }
                 Output::Captured(reader) => {
                     read(Some(reader), |bytes| captured.push_stdout(bytes)).await;
@@ -157,6 +172,41 @@ pub async fn run_command(line: CommandLine<'_>) -> Result<Captured> {
     }
 }
 
+/// Counts the bytes that are read.
+struct Counted<R> {
+    inner: R,
+    count: Arc<AtomicU64>,
+}
+
+impl<R> Counted<R> {
+    fn new(inner: R) -> (Self, Arc<AtomicU64>) {
+        let count = Arc::new(AtomicU64::new(0));
+        let shared = Arc::clone(&count);
+        (Self { inner, count }, shared)
+    }
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.count.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// Returns once a count grows by less than `least` in a window.
+async fn stalled(count: &AtomicU64, least: u64) {
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(WINDOW).await;
+        let now = count.load(Ordering::Relaxed);
+        if now - before < least {
+            return;
+        }
+        before = now;
+    }
+}
+
 enum Output {
     Taken(Take, File),
     Captured(tokio::net::unix::pipe::Receiver),
@@ -181,4 +231,23 @@ impl Input<'_> {
 /// The path by which another process of this user opens a file that this one has open.
 fn own_descriptor(file: &File) -> PathBuf {
     Path::new("/proc").join(format!("{}/fd/{}", std::process::id(), file.as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_output_stalls_if_it_hardly_grows_in_a_minute() {
+        let began = tokio::time::Instant::now();
+        let (mut reader, count) = Counted::new(io::repeat(0));
+        let slower = async {
+            for length in [200, 100, 99] {
+                reader.read_exact(&mut vec![0; length]).unwrap();
+                tokio::time::sleep(WINDOW).await;
+            }
+        };
+        tokio::join!(stalled(&count, 100), slower);
+        assert_eq!(began.elapsed(), 3 * WINDOW);
+    }
 }

@@ -232,6 +232,9 @@ pub(super) fn strings(list: rhai::Array, of: &str) -> Result<Vec<String>> {
     words.ok_or_else(|| Fault::usage(format!("`{of}` takes an array of strings")))
 }
 
+/// Bytes by which the archive of a job's folder grows at least in each minute.
+const LEAST_FETCHED: u64 = 16 << 10;
+
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct CommandOptions {
@@ -272,11 +275,11 @@ pub mod command {
     ///   it (its parameters, its own scripts, and the run's files so far, by their paths below this folder and this
     ///   run's); or `jobs::program()`, for this program
     /// - `fetch`: the name of a job; the output is read as a tar archive of the folder of its run, and folders and
-    ///   regular files are unpacked
+    ///   regular files are unpacked. It must grow by 16 KiB in each minute
     ///
     /// # Errors
     ///
-    /// The errors of `run` without options; `usage` for an unknown option, a job that was not prepared, or a job with a
+    /// The errors of `run` without options; `timeout` for an archive that grows too slowly; `usage` for an unknown option, a job that was not prepared, or a job with a
     /// script outside this folder; `limit` if the run would become larger than allowed.
     ///
     /// # Example
@@ -311,6 +314,7 @@ pub mod command {
         let done = host.tasks.wait(run_command(CommandLine {
             input,
             take,
+            least: LEAST_FETCHED,
             token: host.permits.gives_tokens(),
             leaves: true,
             ..CommandLine::new(&words, time)
