@@ -41,6 +41,7 @@ case "$host" in
     long) give "add('a' * 3000000)" ;;
     forged) give "add('manifest.json', b'{\"schema\":1,\"status\":\"done\",\"id\":\"x\"}')" ;;
     filler) give "add('table.csv', b'x' * 20000000)" ;;
+    trickle) if fetch; then while printf x; do sleep 1; done; fi ;;
     flood) if fetch; then archive "
 while True: add('l', kind=tarfile.SYMTYPE)"; exit; fi ;;
 esac
@@ -116,6 +117,18 @@ fn each_liar_in_turn_costs_the_other_three_nothing() {
         let ran = ran.success();
         assert_eq!(ran.json()["result"]["summary"]["done"], 4, "{liar}: {}", ran.stderr);
     }
+}
+
+/// It holds up the copies of the others for a minute at most, not for the ten that a copy may take.
+#[test]
+#[ignore = "minutes: `.ci/long` runs it"]
+fn a_host_that_sends_its_archive_byte_by_byte_is_given_up() {
+    let ran = fleet(&["trickle", "good-1"], 2)
+        .args(["--out", "fleet"])
+        .run()
+        .success();
+    assert_eq!(ran.json()["result"]["summary"]["done"], 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("sent less than"), "{}", ran.stderr);
 }
 
 /// The disk of this machine, not of a host, is full: the fleet says so, and the jobs are not given up.

@@ -19,11 +19,25 @@ fn shown(name: &str) -> Outcome {
     Profiler::new().arg("show").arg(folder(name)).run().success()
 }
 
+/// The events of a run's journal.
+fn events(name: &str) -> impl Iterator<Item = Value> {
+    let journal = std::fs::read_to_string(folder(name).join("journal.jsonl")).unwrap();
+    let lines: Vec<Value> = journal
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    lines.into_iter()
+}
+
 /// The recorded points of a run, each with its verdict and cause.
 fn answers(name: &str) -> Vec<Value> {
-    let journal = std::fs::read_to_string(folder(name).join("journal.jsonl")).unwrap();
-    let events = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    events.filter(|event| event["event"] == "point").collect()
+    events(name).filter(|event| event["event"] == "point").collect()
+}
+
+/// The answers to a script's probes, which it need not record as points.
+fn probed(name: &str) -> Vec<Value> {
+    let probes = events(name).filter(|event| event["event"] == "done" && event["kind"] == "probe");
+    probes.map(|event| event["answer"].clone()).collect()
 }
 
 /// The verdict of each probed value of an axis.
@@ -223,7 +237,7 @@ fn an_independent_client_agrees_near_the_limit() {
     for name in ["vllm-hybrid-points", "docker-8b-points"] {
         let checked = std::fs::read(folder(name).join("check.json")).unwrap();
         let checked: Vec<Value> = serde_json::from_slice(&checked).unwrap();
-        let answers = answers(name);
+        let answers = probed(name);
         assert_eq!((checked.len(), answers.len()), (20, 20), "{name}");
         for row in checked {
             let side = |index: usize| &row["point"][index];
