@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::flags::Assignments;
 use super::program::Program;
+use crate::compare::import;
 use crate::fault::{Fault, Result};
 use crate::prompt::Hub;
 use crate::report::{Page, Terminal};
@@ -176,7 +177,7 @@ impl ScriptOptions {
         };
         Hub::give(value("hf_home"), value("hf_token_env"))?;
         let named = named.iter().map(|(path, text)| (path.as_str(), text.as_str()));
-        permits.name(named, author == Author::User);
+        permits.name(named, author == Author::User, import::is_foreign);
         Ok(permits)
     }
 }

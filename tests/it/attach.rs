@@ -98,7 +98,7 @@ async fn a_running_container_is_read_not_touched() {
     assert!(fault.message.contains(&name));
 
     let mut named = context("");
-    named.permits.name([("container", name.as_str())], false);
+    named.permits.name([("container", name.as_str())], false, |_| false);
     let service = attach(&target, &named).await.unwrap();
     assert_eq!(service.base_url(), other.base_url());
     line(&service, "serving").await;

@@ -195,12 +195,17 @@ impl Permits {
 
     /// Allows the values of command-line parameters of a shipped script: addresses, containers, images, programs, model
     /// folders, and files. With `typed`, the user types the script, so ports of this machine and images that it names
-    /// are allowed too.
-    pub fn name<'a>(&mut self, parameters: impl IntoIterator<Item = (&'a str, &'a str)>, typed: bool) {
+    /// are allowed too. `is_results` says which folders are read like a file, besides those of runs.
+    pub fn name<'a>(
+        &mut self,
+        parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
+        typed: bool,
+        is_results: impl Fn(&Path) -> bool,
+    ) {
         let named = self.named.get_or_insert_default();
         named.typed = typed;
         for (parameter, text) in parameters {
-            named.add(parameter, text);
+            named.add(parameter, text, &is_results);
         }
     }
 
@@ -585,10 +590,10 @@ impl Permits {
 impl Named {
     /// Adds the files, models or addresses in a parameter's value. Missing files are reported when the script uses
     /// them.
-    fn add(&mut self, parameter: &str, text: &str) {
+    fn add(&mut self, parameter: &str, text: &str, is_results: impl Fn(&Path) -> bool) {
         let real = canonical(Path::new(text));
         // A run is a folder.
-        let is_named = |file: &&PathBuf| file.is_file() || file.join("manifest.json").is_file();
+        let is_named = |file: &&PathBuf| file.is_file() || file.join("manifest.json").is_file() || is_results(file);
         self.files.extend(real.iter().filter(is_named).cloned());
         match parameter.rsplit('.').next().unwrap_or(parameter) {
             "url" => self.servers.extend(server_url(text).ok().as_ref().and_then(server)),

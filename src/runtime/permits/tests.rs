@@ -23,7 +23,7 @@ fn none() -> Permits {
 /// The permissions of a shipped script with this parameter on the command line.
 fn naming(parameter: &str, value: &str) -> Permits {
     let mut permits = none();
-    permits.name([(parameter, value)], false);
+    permits.name([(parameter, value)], false, |_| false);
     permits
 }
 
