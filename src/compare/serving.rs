@@ -10,6 +10,7 @@ use super::{Case, ComparisonInput, LoadMetric};
 use crate::answer::run_command;
 use crate::fmt::{Count, number};
 use crate::load::LoadAnswer;
+use crate::load::plan::Length;
 use crate::run::{RecordedLoad, RecordedRun};
 
 /// One setting of an engine at one load.
@@ -25,20 +26,21 @@ pub struct ServingPoint {
     pub input: Value,
     /// The output length.
     pub output: Value,
-    /// The lengths: `512 + 128 tokens`. Points of other lengths cannot be compared.
-    pub workload: String,
+    /// Lengths, prompts and shared prefix: `512 + 128 tokens`. Points of another one cannot be compared, nor those whose
+    /// lengths are not stated (`None`).
+    pub workload: Option<String>,
     /// The load: `64 concurrent requests`.
     pub level: String,
     /// Concurrent requests of a closed loop; `None` for a request rate.
     pub concurrency: Option<f64>,
     /// Its request throughput, output length and latencies, under the names of vLLM's bench.
     pub figures: BTreeMap<String, f64>,
-    /// GPUs that serve it.
-    pub gpus: u64,
+    /// GPUs that serve it; `None` if unknown.
+    pub gpus: Option<u64>,
     /// Output tokens/s of one user: of all, shared among the concurrent requests.
     pub per_user: f64,
-    /// Output tokens/s of one GPU.
-    pub per_gpu: f64,
+    /// Output tokens/s of one GPU; `None` without `gpus`.
+    pub per_gpu: Option<f64>,
     /// $ per million output tokens, if the load had a price.
     pub cost: Option<f64>,
     /// How it is known.
@@ -65,13 +67,13 @@ pub enum Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// What the run recommends.
+    /// Recommended by the run.
     Chosen,
     /// The engine's own defaults.
     Defaults,
 }
 
-/// What the result of a script says of its points.
+/// A script's result, as far as it is about points.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Told {
@@ -99,7 +101,7 @@ struct Forecast {
 /// Launch options that say how an engine serves. Others say how it was watched.
 const SERVING: &str = "model revision tokenizer gpus runtime image program url container dtype quantization kv_cache_dtype \
                        tensor_parallel memory_fraction cuda_graphs prefix_cache random_weights trust_remote_code \
-                       engine_args env profile sim";
+                       engine_args env profile sim speculation limits limit_concurrency";
 
 /// Options of a load that are its workload.
 const WORKLOAD: &str = "input output prompts shared_prefix price_per_hour";
@@ -116,8 +118,13 @@ const DEFAULTS: &str = "the defaults";
 pub fn serving_points(found: &RecordedRun) -> Vec<ServingPoint> {
     let mut kinds: Vec<(Value, Vec<LoadAnswer>)> = Vec::new();
     let loads = || found.loads.iter().chain(&found.experiment_loads);
+    let names_gpus = found.manifest.set.contains_key("gpus");
     for (args, answer) in loads() {
-        let kind = kind(args);
+        let mut kind = kind(args);
+        // The default of the option says nothing of a server that was running before.
+        if !names_gpus && kind["launch"]["runtime"] == "attach" {
+            let _ = kind["launch"].as_object_mut().map(|launch| launch.remove("gpus"));
+        }
         match kinds.iter_mut().find(|(other, _)| *other == kind) {
             Some((_, answers)) => answers.push(answer.clone()),
             None => kinds.push((kind, vec![answer.clone()])),
@@ -149,7 +156,7 @@ pub fn serving_points(found: &RecordedRun) -> Vec<ServingPoint> {
     points.into_iter().map(|(_, point)| point).chain(forecast).collect()
 }
 
-/// What the repeats of a load have in common.
+/// The arguments that repeats of a load share.
 fn kind(args: &Value) -> Value {
     let wanted = |map: &Value, names: &str| -> Map<String, Value> {
         let has = |name: &str| map.get(name).filter(|value| !value.is_null()).cloned();
@@ -187,7 +194,7 @@ fn measured(kind: &Value, answers: &[LoadAnswer], simulated: bool) -> Option<(f6
         output: kind["load"]["output"].clone(),
         concurrency: closed.then_some(level),
         figures: figures(value),
-        workload: workload(&kind["load"]),
+        workload: Some(workload(&kind["load"])),
         level: if closed {
             concurrent(level)
         } else {
@@ -195,11 +202,11 @@ fn measured(kind: &Value, answers: &[LoadAnswer], simulated: bool) -> Option<(f6
         },
         gpus,
         per_user,
-        per_gpu: throughput / gpus as f64,
+        per_gpu: gpus.map(|gpus| throughput / gpus as f64),
         cost: value("cost_output"),
         origin: if simulated { Origin::Simulated } else { Origin::Measured },
         role: (settings == DEFAULTS).then_some(Role::Defaults),
-        command: Some(command(kind, name, level)),
+        command: command(kind, name, level),
     };
     Some((level, point))
 }
@@ -220,15 +227,15 @@ fn forecast_point(forecast: &Forecast, first: &RecordedLoad) -> Option<ServingPo
         output: kind["load"]["output"].clone(),
         concurrency: Some(forecast.level),
         figures: BTreeMap::new(),
-        workload: workload(&kind["load"]),
+        workload: Some(workload(&kind["load"])),
         level: concurrent(forecast.level),
-        gpus: forecast.gpus as u64,
+        gpus: Some(forecast.gpus as u64),
         per_user: forecast.rate / forecast.level,
-        per_gpu: forecast.rate / forecast.gpus,
+        per_gpu: Some(forecast.rate / forecast.gpus),
         cost: price.map(|price| price / 3600.0 / forecast.rate * 1e6),
         origin: Origin::Forecast,
         role: None,
-        command: Some(command(&kind, "concurrency", forecast.level)),
+        command: command(&kind, "concurrency", forecast.level),
     })
 }
 
@@ -241,10 +248,16 @@ fn figures(value: impl Fn(&str) -> Option<f64>) -> BTreeMap<String, f64> {
     known.filter_map(|name| Some((name.to_owned(), value(name)?))).collect()
 }
 
-/// GPUs of an engine: the ranks that its options name, else those that it was given.
-fn gpus(launch: &Value) -> u64 {
-    let given = launch["gpus"].as_array().map_or(1, Vec::len).max(1) as u64;
-    launch["tensor_parallel"].as_u64().unwrap_or(given).max(1)
+/// GPUs of an engine: the ranks that its options name, else those that it was given; `None` for a server that was running
+/// before.
+fn gpus(launch: &Value) -> Option<u64> {
+    let given = launch["gpus"].as_array().map(|gpus| gpus.len().max(1) as u64);
+    let own = (launch["runtime"] != "attach").then_some(1);
+    launch["tensor_parallel"]
+        .as_u64()
+        .filter(|ranks| *ranks > 0)
+        .or(given)
+        .or(own)
 }
 
 fn workload(load: &Value) -> String {
@@ -254,7 +267,16 @@ fn workload(load: &Value) -> String {
         Value::Object(form) => form.values().next().map_or_else(String::new, range),
         other => other.to_string(),
     };
-    format!("{} + {} tokens", length("input"), length("output"))
+    let mut text = format!("{} + {} tokens", length("input"), length("output"));
+    match &load["prompts"] {
+        Value::Null => {}
+        Value::String(file) => text += &format!(" of {file}"),
+        own => text += &format!(" of {own}"),
+    }
+    if let Some(shared) = load["shared_prefix"].as_u64().filter(|shared| *shared > 0) {
+        text += &format!(", {shared} shared");
+    }
+    text
 }
 
 /// A distribution: `128..512`, or its parameters as JSON.
@@ -265,15 +287,41 @@ fn range(value: &Value) -> String {
     }
 }
 
-/// `profiler run throughput …` at this level alone.
-fn command(kind: &Value, axis: &str, level: f64) -> String {
+/// `profiler run throughput …` at this level; `None` if that would start the engine otherwise.
+fn command(kind: &Value, axis: &str, level: f64) -> Option<String> {
+    let launch = &kind["launch"];
+    let mut levels = vec![level];
+    if !launch["speculation"].is_null() {
+        return None;
+    }
+    // `throughput` starts an engine for its longest lengths and its highest concurrency.
+    if let Some(limits) = launch["limits"].as_object() {
+        let longest = |name: &str| {
+            let length = Length::deserialize(&kind["load"][name]).ok()?;
+            Some(length.bounds().1)
+        };
+        if ["input", "output"]
+            .iter()
+            .any(|name| limits[*name].as_u64() != longest(name))
+        {
+            return None;
+        }
+        let most = limits["concurrency"].as_f64()?;
+        match axis {
+            _ if launch["limit_concurrency"] == false || most == level => {}
+            "concurrency" if most > level => levels.push(most),
+            "rate" if most == 256.0 => {}
+            _ => return None,
+        }
+    }
     let mut set = Map::new();
     set.insert("engine".to_owned(), kind["engine"].clone());
     let usual = |name: &str, value: &Value| match name {
-        "gpus" => *value == json!(["0"]) || *value == json!([0]),
+        "gpus" => launch["runtime"] != "attach" && (*value == json!(["0"]) || *value == json!([0])),
         "random_weights" | "trust_remote_code" => *value == json!(false),
         "engine_args" | "env" => value.as_array().is_some_and(Vec::is_empty) || *value == json!({}),
         "runtime" => *value == "attach" || *value == "sim",
+        "limits" => true,
         _ => false,
     };
     for options in ["launch", "load"] {
@@ -282,11 +330,12 @@ fn command(kind: &Value, axis: &str, level: f64) -> String {
         set.extend(given.map(|(name, value)| (name.clone(), value.clone())));
     }
     let axis = if axis == "rate" { "rates" } else { "concurrency" };
-    set.insert(axis.to_owned(), json!([level]));
-    if axis == "concurrency" {
-        set[axis] = json!([level as u64]);
-    }
-    run_command("throughput", &set, &[])
+    let levels = match axis {
+        "concurrency" => json!(levels.iter().map(|level| *level as u64).collect::<Vec<_>>()),
+        _ => json!(levels),
+    };
+    set.insert(axis.to_owned(), levels);
+    Some(run_command("throughput", &set, &[]))
 }
 
 impl ComparisonInput {
@@ -306,7 +355,14 @@ impl ComparisonInput {
         let throughput = value("output_throughput")?;
         let lengths = [rest.remove("input"), rest.remove("output")];
         let length = |at: usize| lengths[at].and_then(|text| text.parse().ok()).unwrap_or_default();
-        let gpus = case.facts.tensor_parallel.unwrap_or(1).max(1);
+        let gpus = case.facts.tensor_parallel.filter(|ranks| *ranks > 0);
+        // With a request rate, a concurrency is only a limit.
+        let rate: Option<f64> = rest.get("request_rate").and_then(|rate| rate.parse().ok());
+        let rate = rate.filter(|rate| rate.is_finite());
+        let busy = match rate {
+            Some(_) => value("request_throughput")? * value("mean_e2el_ms")? / 1000.0,
+            None => level,
+        };
         let settings: Vec<String> = rest.iter().map(|(name, value)| format!("{name}={value}")).collect();
         Some(ServingPoint {
             engine: self.engine.clone().unwrap_or_default(),
@@ -314,16 +370,19 @@ impl ComparisonInput {
             launch: Value::Null,
             input: length(0),
             output: length(1),
-            concurrency: Some(level),
+            concurrency: rate.is_none().then_some(level),
             figures: figures(|name| Some(case.figure(name)?.value)),
             workload: match lengths {
-                [Some(input), Some(output)] => format!("{input} + {output} tokens"),
-                _ => "lengths not stated".to_owned(),
+                [Some(input), Some(output)] => Some(format!("{input} + {output} tokens")),
+                _ => None,
             },
-            level: concurrent(level),
+            level: match rate {
+                Some(rate) => format!("{} requests/s, at most {}", number(rate), concurrent(level)),
+                None => concurrent(level),
+            },
             gpus,
-            per_user: throughput / level,
-            per_gpu: throughput / gpus as f64,
+            per_user: throughput / busy,
+            per_gpu: gpus.map(|gpus| throughput / gpus as f64),
             cost: value("cost_output"),
             origin: if self.simulated {
                 Origin::Simulated
@@ -337,17 +396,19 @@ impl ComparisonInput {
 }
 
 /// Whether each point is dominated: another one of the same workload, known at least as surely, is no worse for the
-/// user, for the GPU and in cost, and better in one of them.
+/// user, for the GPU and in cost, as far as both are known, and better in one of them.
 pub fn dominated(points: &[&ServingPoint]) -> Vec<bool> {
     let beats = |one: &ServingPoint, other: &ServingPoint| {
         let cheaper = one.cost.zip(other.cost);
+        let busier = one.per_gpu.zip(other.per_gpu);
         let no_worse = one.per_user >= other.per_user
-            && one.per_gpu >= other.per_gpu
+            && (busier.is_some() || cheaper.is_some())
+            && busier.is_none_or(|(one, other)| one >= other)
             && cheaper.is_none_or(|(one, other)| one <= other);
         let better = one.per_user > other.per_user
-            || one.per_gpu > other.per_gpu
+            || busier.is_some_and(|(one, other)| one > other)
             || cheaper.is_some_and(|(one, other)| one < other);
-        one.workload == other.workload && one.origin <= other.origin && no_worse && better
+        one.workload.is_some() && one.workload == other.workload && one.origin <= other.origin && no_worse && better
     };
     let is_dominated = |point: &&ServingPoint| points.iter().any(|other| beats(other, point));
     points.iter().map(is_dominated).collect()
@@ -367,11 +428,11 @@ mod tests {
             output: Value::Null,
             concurrency: None,
             figures: BTreeMap::new(),
-            workload: "512 + 128 tokens".to_owned(),
+            workload: Some("512 + 128 tokens".to_owned()),
             level: String::new(),
-            gpus: 1,
+            gpus: Some(1),
             per_user,
-            per_gpu,
+            per_gpu: Some(per_gpu),
             cost,
             origin,
             role: None,
@@ -388,9 +449,27 @@ mod tests {
             point(10.0, 100.0, Some(0.2), real),
         ];
         let other = ServingPoint {
-            workload: "64 + 8 tokens".to_owned(),
+            workload: Some("64 + 8 tokens".to_owned()),
             ..points[1].clone()
         };
+        let unstated = ServingPoint {
+            workload: None,
+            ..points[1].clone()
+        };
+        let better = ServingPoint {
+            workload: None,
+            ..points[0].clone()
+        };
+        assert_eq!(dominated(&[&unstated, &better]), [false, false]);
+        // Without the number of GPUs, only cost can tell.
+        let uncounted = |point: &ServingPoint| ServingPoint {
+            gpus: None,
+            per_gpu: None,
+            ..point.clone()
+        };
+        let (two, cheap) = (uncounted(&points[1]), uncounted(&points[4]));
+        assert_eq!(dominated(&[&points[0], &two]), [false, false]);
+        assert_eq!(dominated(&[&cheap, &points[5], &points[0]]), [false, false, false]);
         let all: Vec<&ServingPoint> = points[..4].iter().chain([&other]).collect();
         assert_eq!(dominated(&all), [false, true, false, false, false]);
         assert_eq!(dominated(&[&points[4], &points[5]]), [false, false]);

@@ -34,8 +34,9 @@ fn two_engines_are_one_picture_in_terminal_page_and_csv() {
     assert_eq!(points.len(), 9, "{document}");
     let last = &points[8];
     assert_eq!(last["concurrency"], 256.0, "{last}");
-    let (user, gpu) = (last["per_user"].as_f64().unwrap(), last["per_gpu"].as_f64().unwrap());
-    assert!((gpu / user - 256.0).abs() < 1e-6, "{last}");
+    // Nobody said how many GPUs the server has that was running before.
+    assert!(last["gpus"].is_null() && last["per_gpu"].is_null(), "{last}");
+    assert!(last["cost"].as_f64() > Some(0.0), "{last}");
 
     let report = Profiler::new().arg("report").args(&runs).run().success();
     let page = unescaped(&fs::read_to_string(report.folder().join("report.html")).unwrap());
@@ -46,12 +47,16 @@ fn two_engines_are_one_picture_in_terminal_page_and_csv() {
 
     let rows = rows(&runs[0]);
     assert_eq!(rows.len(), 9);
-    // Of concurrencies that all gain throughput, none is dominated but the last, which gains nothing.
+    // Of concurrencies that all make output cheaper, none is dominated but the last, which gains nothing.
     let beaten: Vec<bool> = rows
         .iter()
         .map(|row| row["dominated"] == "true" || row["dominated"] == true)
         .collect();
-    assert!(beaten[0..7].iter().all(|beaten| !beaten), "{beaten:?}");
+    assert_eq!(
+        beaten,
+        [false, false, false, false, false, false, false, false, true],
+        "{beaten:?}"
+    );
 }
 
 #[test]
@@ -62,6 +67,7 @@ fn a_tuned_run_shows_what_it_chose_the_defaults_and_what_it_only_forecast() {
     let run = tune(&sets, 64).run().success();
     let rows = rows(&run.folder().join("killed"));
     let of = |column: &str, value: &str| rows.iter().filter(move |row| row[column] == value).collect::<Vec<_>>();
+    assert!(rows.iter().all(|row| row["gpus"] == 1), "{rows:?}");
     let chosen = of("role", "chosen");
     assert_eq!(chosen.len(), 1, "{rows:?}");
     assert_eq!(chosen[0]["settings"], "the defaults");

@@ -1,6 +1,8 @@
 //! The frontier of serving: output tokens/s of one user against those of one GPU, and $ per million output tokens, over
 //! everything that was measured.
 
+use std::cmp::Ordering;
+
 use crate::compare::{Origin, Role, ServingPoint, dominated, serving_points};
 use crate::fmt::{Unit, number};
 use crate::report::Page;
@@ -78,9 +80,10 @@ fn frontier(name: &str, served: &Served) -> Option<Plot> {
         .collect();
     let mut workloads: Vec<(&str, Vec<Placed>)> = Vec::new();
     for one in placed {
-        match workloads.iter_mut().find(|(name, _)| *name == one.0.workload) {
+        let Some(workload) = &one.0.workload else { continue };
+        match workloads.iter_mut().find(|(name, _)| name == workload) {
             Some((_, points)) => points.push(one),
-            None => workloads.push((&one.0.workload, vec![one])),
+            None => workloads.push((workload, vec![one])),
         }
     }
     workloads.retain(|(_, points)| points.len() > 1);
@@ -102,7 +105,7 @@ fn frontier(name: &str, served: &Served) -> Option<Plot> {
         };
         let y = Axis::new("output per GPU", Unit::TokensPerSecond);
         panels.extend(panel(format!("{of}tokens/s per GPU"), y, points, &names, |point| {
-            Some(point.per_gpu)
+            point.per_gpu
         }));
         let y = Axis::new("$ for a million output tokens", Unit::Count);
         panels.extend(panel(format!("{of}cost"), y, points, &names, |point| point.cost));
@@ -115,11 +118,13 @@ fn frontier(name: &str, served: &Served) -> Option<Plot> {
     );
     for (point, ..) in all.iter().filter(|one| one.0.role == Some(Role::Chosen)) {
         words += &format!(
-            " Chosen: {}{}, {} tokens/s per user, {} tokens/s per GPU.",
+            " Chosen: {}{}, {} tokens/s per user{}.",
             prefixed(&point.settings),
             point.level,
             number(point.per_user),
-            number(point.per_gpu)
+            point
+                .per_gpu
+                .map_or_else(String::new, |per_gpu| format!(", {} tokens/s per GPU", number(per_gpu)))
         );
     }
     let caption = "Up is more from a GPU, or dearer; right is faster for each user (output tokens/s of all, shared among the \
@@ -214,18 +219,21 @@ fn panel(
 /// A row for each point, the most for a GPU first.
 fn sheet(points: &[&Placed], single: bool) -> Sheet {
     let mut points = points.to_vec();
-    points.sort_by(|a, b| a.2.cmp(&b.2).then(b.0.per_gpu.total_cmp(&a.0.per_gpu)));
+    points.sort_by(|a, b| {
+        a.2.cmp(&b.2)
+            .then(b.0.per_gpu.partial_cmp(&a.0.per_gpu).unwrap_or(Ordering::Equal))
+    });
     let rows = points.into_iter().map(|one| {
         let point = one.0;
         [
             (if single { "engine" } else { "" }, one.1.into()),
             ("settings", text_or_none(&point.settings)),
-            ("workload", point.workload.as_str().into()),
+            ("workload", point.workload.clone().into()),
             ("load", point.level.as_str().into()),
             ("tokens/s per user", Entry::from(point.per_user)),
-            ("tokens/s per GPU", Entry::from(point.per_gpu)),
+            ("tokens/s per GPU", point.per_gpu.into()),
             ("$ per million", point.cost.into()),
-            ("GPUs", (point.gpus as f64).into()),
+            ("GPUs", point.gpus.map(|gpus| gpus as f64).into()),
             ("standing", text_or_none(&standing(one))),
             ("command", point.command.clone().into()),
         ]
@@ -233,7 +241,7 @@ fn sheet(points: &[&Placed], single: bool) -> Sheet {
     Sheet::from_rows(rows).filled()
 }
 
-/// What a point is among the others: `chosen`, `defaults`, `dominated`; and how it is known, if it was not measured.
+/// The standing of a point among the others: `chosen`, `defaults`, `dominated`; and how it is known, if it was not measured.
 fn standing((point, _, beaten): &Placed) -> String {
     let mut words = Vec::new();
     words.extend(match point.role {
