@@ -5,9 +5,12 @@ use crate::support::Profiler;
 
 #[test]
 fn a_search_says_at_each_length_whether_memory_or_which_latency_binds() {
-    // Each step takes 20 ms and at most 2,048 prompt tokens: 35 ms are left by two steps.
+    // Each step takes 100 ms and at most 2,048 prompt tokens: 175 ms are left by two steps.
+    let steps = slow(256)
+        .replace("step_seconds = 0.02", "step_seconds = 0.1")
+        .replace("step_eager_seconds = 0.03", "step_eager_seconds = 0.15");
     let outcome = Profiler::new()
-        .file("slow.toml", slow(256))
+        .file("slow.toml", steps)
         .args([
             "run",
             "adaptive",
@@ -22,7 +25,7 @@ fn a_search_says_at_each_length_whether_memory_or_which_latency_binds() {
             "--input",
             "128..2048",
             "--output",
-            "16",
+            "4",
             "--concurrency",
             "1..64",
             "--search.max-probes",
@@ -30,7 +33,7 @@ fn a_search_says_at_each_length_whether_memory_or_which_latency_binds() {
         ])
         .args([
             "--slo.ttft-ms",
-            "35",
+            "175",
             "--slo.e2el-ms",
             "100000",
             "--json",
@@ -55,7 +58,7 @@ fn a_search_says_at_each_length_whether_memory_or_which_latency_binds() {
         within.is_sorted_by(|one, next| one >= next) && within[0] > within[4],
         "{within:?}"
     );
-    // What fits is told as without limits of latency, and both lines are drawn.
+    // The boundary of memory is told as without limits of latency, and both lines are drawn.
     assert!(found["frontier"].is_array(), "{found}");
     let run = outcome.folder().join("run");
     let shown = Profiler::new().arg("show").arg(&run).run().success();
