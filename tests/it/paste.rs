@@ -12,15 +12,15 @@ use crate::support::{Profiler, temp};
 const FLAGS: [&str; 3] = [
     "--max-num-seqs=64",
     r#"--speculative-config={"method": "ngram"}"#,
-    "--chat-template=it's; $(HOME) $x * #",
+    "--chat-template=it's; $(HOME) $x $$y\n  * #\n",
 ];
 
 fn pasted(engine: &str) -> Value {
     let flags = json!(FLAGS);
     let script = format!(
-        "import \"std/tune/recipe\" as recipe;\nlet of = #{{ engine: \"{engine}\", model: \"a/b\", image: (), gpus: 2, env: #{{ A: \"b c\" }}, flags: {flags} }};\n\
+        "import \"std/tune/recipe\" as recipe;\nlet of = #{{ engine: \"{engine}\", model: \"a/b\", image: (), gpus: 2, env: #{{ A: \"b $c\" }}, flags: {flags} }};\n\
          let texts = recipe::written(of, #{{}});\n\
-         #{{ texts: texts, read: recipe::read(texts.recipe, \"a/b\").words, command: recipe::read(#{{ c: texts.command }}, \"a/b\").words }}",
+         #{{ texts: texts, read: recipe::read(texts.recipe, \"a/b\"), command: recipe::read(#{{ c: texts.command }}, \"a/b\")}}",
     );
     let program = Profiler::new().file("paste.rhai", script);
     program.args(["run", "paste.rhai", "--json"]).run().success().json()["result"].clone()
@@ -29,12 +29,18 @@ fn pasted(engine: &str) -> Value {
 #[test]
 fn a_shell_gives_the_engine_the_words_as_they_were() {
     let found = pasted("vllm");
-    assert_eq!(found["read"], json!(FLAGS), "{found}");
+    for read in [&found["read"], &found["command"]] {
+        assert_eq!(
+            (&read["words"], &read["env"]),
+            (&json!(FLAGS), &json!({ "A": "b $c" })),
+            "{found}"
+        );
+    }
     // A program of that name writes its words, and the variable that it got.
     let folder = temp();
     for name in ["docker", "vllm"] {
         let program = folder.path().join(name);
-        fs::write(&program, "#!/bin/sh\nprintf '%s\\n' \"$A\" \"$@\"\n").unwrap();
+        fs::write(&program, "#!/bin/sh\nprintf '%s\\0' \"$A\" \"$@\"\n").unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
@@ -45,12 +51,12 @@ fn a_shell_gives_the_engine_the_words_as_they_were() {
             .output()
             .unwrap();
         let printed = String::from_utf8(ran.stdout).unwrap();
-        printed.lines().map(str::to_owned).collect::<Vec<_>>()
+        printed.split_terminator('\0').map(str::to_owned).collect::<Vec<_>>()
     };
     let command = words(found["texts"]["command"].as_str().unwrap());
-    assert_eq!(command, [&["b c", "serve", "a/b"], &FLAGS[..]].concat());
+    assert_eq!(command, [&["b $c", "serve", "a/b"], &FLAGS[..]].concat());
     let docker = words(found["texts"]["docker"].as_str().unwrap());
-    assert!(docker.contains(&"A=b c".to_owned()), "{docker:?}");
+    assert!(docker.contains(&"A=b $c".to_owned()), "{docker:?}");
     let serve = docker.iter().position(|word| word == "serve").unwrap();
     assert_eq!(docker[serve + 2..serve + 5], FLAGS);
 }
@@ -69,11 +75,9 @@ fn compose_and_a_deployment_are_yaml_with_the_same_words() {
         let spec = &deployment["spec"];
         assert_eq!(spec["selector"]["matchLabels"], spec["template"]["metadata"]["labels"]);
         let container = &spec["template"]["spec"]["containers"][0];
-        // What stands for a variable in either is written so that it does not.
-        for (words, escaped) in [
-            (&compose["command"], FLAGS[2].replace('$', "$$")),
-            (&container["args"], FLAGS[2].replace("$(", "$$(")),
-        ] {
+        // Both read `$$` as `$`.
+        let escaped = FLAGS[2].replace('$', "$$");
+        for words in [&compose["command"], &container["args"]] {
             let words: Vec<&str> = words
                 .as_array()
                 .unwrap()
@@ -84,8 +88,8 @@ fn compose_and_a_deployment_are_yaml_with_the_same_words() {
             assert!(words.contains(&FLAGS[0]) && words.contains(&FLAGS[1]), "{words:?}");
             assert!(words.contains(&escaped.as_str()), "{words:?}");
         }
-        assert_eq!(container["env"][0], json!({ "name": "A", "value": "b c" }));
+        assert_eq!(container["env"][0], json!({ "name": "A", "value": "b $$c" }));
         assert_eq!(container["resources"]["limits"]["nvidia.com/gpu"], 2);
-        assert_eq!(compose["environment"], json!(["HF_TOKEN", "A=b c"]));
+        assert_eq!(compose["environment"], json!(["HF_TOKEN", "A=b $$c"]));
     }
 }
