@@ -5,12 +5,9 @@ use crate::support::Profiler;
 
 #[test]
 fn a_search_says_at_each_length_whether_memory_or_which_latency_binds() {
-    // Each step takes 100 ms and at most 2,048 prompt tokens: 175 ms are left by two steps.
-    let steps = slow(256)
-        .replace("step_seconds = 0.02", "step_seconds = 0.1")
-        .replace("step_eager_seconds = 0.03", "step_eager_seconds = 0.15");
+    // Each step takes 20 ms and at most 2,048 prompt tokens: 35 ms are left by two steps.
     let outcome = Profiler::new()
-        .file("slow.toml", steps)
+        .file("slow.toml", slow(256))
         .args([
             "run",
             "adaptive",
@@ -25,7 +22,7 @@ fn a_search_says_at_each_length_whether_memory_or_which_latency_binds() {
             "--input",
             "128..2048",
             "--output",
-            "4",
+            "16",
             "--concurrency",
             "1..64",
             "--search.max-probes",
@@ -33,7 +30,7 @@ fn a_search_says_at_each_length_whether_memory_or_which_latency_binds() {
         ])
         .args([
             "--slo.ttft-ms",
-            "175",
+            "35",
             "--slo.e2el-ms",
             "100000",
             "--json",
