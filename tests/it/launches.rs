@@ -260,19 +260,25 @@ fn tensorrt_llm_gets_in_a_file_what_its_command_line_does_not_take() {
         by("tensorrt_llm", "mtp", Value::Null),
         json!({ "decoding_type": "MTP", "num_nextn_predict_layers": 4, "max_concurrency": null })
     );
-    for (method, decoding) in [("eagle", "Eagle"), ("draft_model", "DraftTarget")] {
+    assert_eq!(
+        by("tensorrt_llm", "draft_model", json!("a/b")),
+        json!({ "decoding_type": "DraftTarget", "max_draft_len": 4, "speculative_model_dir": "a/b", "max_concurrency": null })
+    );
+    for method in ["eagle", "eagle3"] {
         assert_eq!(
             by("tensorrt_llm", method, json!("a/b")),
-            json!({ "decoding_type": decoding, "max_draft_len": 4, "speculative_model_dir": "a/b", "max_concurrency": null })
+            json!({
+                "decoding_type": "Eagle", "max_draft_len": 4, "speculative_model_dir": "a/b", "eagle3_one_model": false, "max_concurrency": null
+            })
+        );
+        assert_eq!(
+            by("vllm", method, json!("a/b")),
+            json!({ "method": method, "model": "a/b", "num_speculative_tokens": 4 })
         );
     }
     assert_eq!(
         by("vllm", "mtp", Value::Null),
         json!({ "method": "mtp", "num_speculative_tokens": 4 })
-    );
-    assert_eq!(
-        by("vllm", "eagle", json!("a/b")),
-        json!({ "method": "eagle3", "model": "a/b", "num_speculative_tokens": 4 })
     );
     // Further entries of the file, beside those that other options make.
     let words = [

@@ -151,8 +151,10 @@ pub enum DraftMethod {
     Ngram,
     /// The model's own layers for later tokens (DeepSeek's multi-token prediction).
     Mtp,
-    /// A head that was trained for the model (EAGLE-3).
+    /// A head that was trained for the model (EAGLE, EAGLE-2).
     Eagle,
+    /// A head of EAGLE-3.
+    Eagle3,
     /// A smaller model with the same tokens.
     DraftModel,
 }
@@ -264,10 +266,13 @@ impl LaunchOptions {
                     "leave it out to do without speculation",
                 );
             }
-            let drafts = matches!(given.method, DraftMethod::Eagle | DraftMethod::DraftModel);
+            let drafts = matches!(
+                given.method,
+                DraftMethod::Eagle | DraftMethod::Eagle3 | DraftMethod::DraftModel
+            );
             if drafts != given.model.is_some() {
                 return wrong(
-                    "option `speculation` has a `model` for the methods `eagle` and `draft_model`, and for no other",
+                    "option `speculation` has a `model` for the methods `eagle`, `eagle3` and `draft_model`, and for no other",
                     "name the EAGLE head or the draft model as `model`, or leave it out",
                 );
             }

@@ -126,8 +126,9 @@ fn drafts_come_from_where_they_are_said_to_come() {
         "engine=tensorrt_llm",
         "runtime=sim",
         "max_draft_len=3",
-        "draft_method=mtp",
-        "label=deepseek",
+        "draft_method=eagle3",
+        "draft_model=a/b",
+        "label=lab/deepseek",
         "repeats=1",
         "sim.time_scale=0",
     ];
@@ -135,7 +136,7 @@ fn drafts_come_from_where_they_are_said_to_come() {
     let files = std::fs::read_dir(outcome.folder().join("run/files")).unwrap();
     let names: Vec<String> = files.map(|file| file.unwrap().path().display().to_string()).collect();
     assert!(
-        names.len() == 1 && names[0].contains("/results_deepseek_2"),
+        names.len() == 1 && names[0].contains("/results_lab-deepseek_2"),
         "{names:?}"
     );
     // The file has the layout of the tool that first measured this, and is read as its files are.
@@ -146,7 +147,7 @@ fn drafts_come_from_where_they_are_said_to_come() {
         .json();
     let read = read.to_string();
     assert!(
-        read.contains("deepseek") && read.contains("batch=32 draft=3 max_concurrency=16"),
+        read.contains("lab/deepseek") && read.contains("batch=32 draft=3 max_concurrency=16"),
         "{read}"
     );
     let written: Value = serde_json::from_str(&std::fs::read_to_string(&names[0]).unwrap()).unwrap();
@@ -170,13 +171,12 @@ fn drafts_come_from_where_they_are_said_to_come() {
         "{}",
         dry.stdout
     );
-    let sets = [
-        "engine=sim",
-        "max_draft_len=3",
-        "draft_method=mtp",
-        "max_matching_ngram_size=3",
-    ];
-    let _ = run("cuda_graphs", &sets, &[]).code(2).stderr("only applies to n-grams");
+    assert!(dry.stdout.contains(r#"\"eagle3_one_model\":false"#), "{}", dry.stdout);
+    let refused = |sets: &[&str]| run("cuda_graphs", &[&["engine=sim", "max_draft_len=3"], sets].concat(), &[]).code(2);
+    let _ = refused(&["draft_method=mtp"]).stderr("no second set of graphs");
+    let _ = refused(&["draft_method=eagle3"]).stderr("--draft-model");
+    let _ = refused(&["draft_method=eagle3", "draft_model=a/b", "max_matching_ngram_size=3"])
+        .stderr("only applies to n-grams");
 }
 
 #[test]
