@@ -1,6 +1,8 @@
 //! One configuration of a batch (`scripts/batch.rhai`) as a case: its memory by component, and the metrics of its load.
 //! Its file and its trial in the journal have the same keys.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -52,8 +54,9 @@ pub(super) fn case(point: &Value, seen: &Value) -> Case {
 /// Names of settings and their values.
 pub(super) type Settings = Vec<(&'static str, Option<String>)>;
 
-/// Cases with what was set for each. Names get the model and the settings that are not the same for all cases, so that
-/// configurations of the same lengths stay apart; equal ones are numbered.
+/// Cases with what was set for each; the last setting is the entry's number. Names get the model and the settings that
+/// are not the same for all cases, so that configurations of the same lengths stay apart. Those that are still equal get
+/// their entry, and are else numbered.
 pub(super) fn told_apart(cases: Vec<(Case, Settings)>) -> Vec<Case> {
     let differ = |value: &dyn Fn(&(Case, Settings)) -> Option<String>| {
         let mut values = cases.iter().map(value);
@@ -61,32 +64,40 @@ pub(super) fn told_apart(cases: Vec<(Case, Settings)>) -> Vec<Case> {
         values.any(|other| Some(other) != first)
     };
     let models = differ(&|(case, _)| case.model.clone());
-    let count = cases.first().map_or(0, |(_, settings)| settings.len());
-    // An entry's number says nothing once a setting does.
-    let last = count.saturating_sub(1);
-    let mut shown: Vec<usize> = (0..last)
+    let last = cases
+        .first()
+        .map_or(0, |(_, settings)| settings.len().saturating_sub(1));
+    let shown: Vec<usize> = (0..last)
         .filter(|index| differ(&|(_, all)| all[*index].1.clone()))
         .collect();
-    if shown.is_empty() && !models {
-        shown.extend((last..count).filter(|index| differ(&|(_, all)| all[*index].1.clone())));
-    }
-    let mut named: Vec<Case> = Vec::new();
+    let mut named: Vec<(Case, Option<String>)> = Vec::new();
     for (mut case, settings) in cases {
         let model = case.model.clone().filter(|_| models);
-        let values = shown.iter().filter_map(|index| {
-            let (name, value) = &settings[*index];
-            Some(format!("{name}={}", value.as_ref()?))
-        });
+        let text = |(name, value): &(&str, Option<String>)| Some(format!("{name}={}", value.as_ref()?));
+        let values = shown.iter().filter_map(|index| text(&settings[*index]));
         let parts: Vec<String> = model.into_iter().chain([case.name]).chain(values).collect();
         case.name = parts.join(" ");
-        let same = |other: &&Case| other.name.split(" #").next() == Some(&*case.name);
-        let earlier = named.iter().filter(same).count();
-        if earlier > 0 {
-            case.name = format!("{} #{}", case.name, earlier + 1);
-        }
-        named.push(case);
+        named.push((case, settings.last().and_then(text)));
     }
+    let mut equal = BTreeMap::<String, usize>::new();
+    for (case, _) in &named {
+        *equal.entry(case.name.clone()).or_default() += 1;
+    }
+    let mut earlier = BTreeMap::<String, usize>::new();
     named
+        .into_iter()
+        .map(|(mut case, entry)| {
+            if let Some(entry) = entry.filter(|_| equal[&case.name] > 1) {
+                case.name = format!("{} {entry}", case.name);
+            }
+            let before = earlier.entry(case.name.clone()).or_default();
+            *before += 1;
+            if *before > 1 {
+                case.name = format!("{} #{before}", case.name);
+            }
+            case
+        })
+        .collect()
 }
 
 /// A value as text; `None` for one that is not given.
@@ -121,5 +132,34 @@ pub(super) fn note(name: &str, seen: &Value) -> Option<String> {
             "{name}: its memory is that since the engine's start, with what earlier configurations took (`isolate` in a batch starts it anew for each)"
         )),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names of cases of equal lengths, by `dtype` and `entry`.
+    fn names(all: &[(&str, Option<&str>)]) -> Vec<String> {
+        let owned = |value: &str| Some(value.to_owned());
+        let case = |(dtype, entry): &(&str, Option<&str>)| {
+            let settings = vec![("dtype", owned(dtype)), ("entry", entry.and_then(owned))];
+            (Case::new("input=8"), settings)
+        };
+        let named = told_apart(all.iter().map(case).collect());
+        named.into_iter().map(|case| case.name).collect()
+    }
+
+    #[test]
+    fn names_that_are_still_equal_get_their_entry() {
+        assert_eq!(
+            names(&[("a", Some("1")), ("a", Some("2")), ("b", Some("3"))]),
+            ["input=8 dtype=a entry=1", "input=8 dtype=a entry=2", "input=8 dtype=b"]
+        );
+        assert_eq!(names(&[("a", None), ("a", None)]), ["input=8", "input=8 #2"]);
+        assert_eq!(
+            names(&[("a", Some("1")), ("a", Some("1"))]),
+            ["input=8 entry=1", "input=8 entry=1 #2"]
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Converts a run into a [`ComparisonInput`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -97,17 +97,23 @@ fn configurations(found: &RecordedRun, facts: &ModelFacts) -> (Vec<Case>, Vec<St
         .collect();
     let value = found.result().or(found.so_far.as_ref().map(|(value, _)| value));
     let rows = value.and_then(|value| value["configurations"].as_array());
-    for row in rows.into_iter().flatten() {
-        let sent = found.configurations.iter().any(|(args, _)| {
+    let key = |parts: [&Value; 4]| json!(parts).to_string();
+    let sent: BTreeSet<String> = found
+        .configurations
+        .iter()
+        .map(|(args, _)| {
             let (trial, point) = (&args["trial"], &args["trial"]["point"]);
-            (
+            key([
                 &trial["entry"],
                 &point["input"],
                 &point["output"],
                 &point["concurrency"],
-            ) == (&row["entry"], &row["input_len"], &row["output_len"], &row["batch_size"])
-        });
-        if !sent {
+            ])
+        })
+        .collect();
+    for row in rows.into_iter().flatten() {
+        let of_row = [&row["entry"], &row["input_len"], &row["output_len"], &row["batch_size"]];
+        if !sent.contains(&key(of_row)) {
             let part = |key: &str| configuration::text(&row[key]).unwrap_or_default();
             let name = format!(
                 "{} concurrency={} input={} output={}",

@@ -46,7 +46,7 @@ const BYTES: [(&str, &str); 7] = [
     ("context_bytes", "runtime_context"),
 ];
 
-/// What tells configurations of the same lengths apart, and its columns.
+/// Settings by which configurations of the same lengths are named, and their columns.
 const SETTINGS: [(&str, &str); 8] = [
     ("engine", "engine"),
     ("container", "container_name"),
