@@ -347,6 +347,17 @@ fn tensorrt_graphs_in_a_matrix_and_alone() {
         "batch=32 draft=4 max_concurrency=16 pools=shared"
     );
     assert_figures(&single, 0, &[("reserved_after", 15_784.0 * MIB), ("cuda_graphs", 64.0)]);
+    // Our own, without torch's counters.
+    let of = |device: f64| json!({ "max_batch_size": 2, "max_draft_len": device as u64, "memory_diff": { "reserved_mb": null, "device_mb": device }, "num_cuda_graphs": 2 });
+    let ours = json!({
+        "model_name": "m", "experiments": [of(10.0), of(12.0)],
+        "summary": { "model_name": "m", "device_overhead_mb": 2.0, "device_overhead_pct": 20.0 },
+    });
+    let read = Profiler::new().file("ours.json", ours.to_string());
+    let read = read.args(["show", "ours.json", "--json"]).run().success().json();
+    assert_figures(&read, 1, &[("memory_beside_kv", 12.0 * MIB), ("cuda_graphs", 2.0)]);
+    assert_figures(&read, 2, &[("overhead", 2.0 * MIB), ("overhead_share", 20.0)]);
+    assert!(!read["notes"].to_string().contains("one process"), "{}", read["notes"]);
     let failed = r#"{"model_name":"m","experiments":[{"experiment_name":"a","max_concurrency":null,"error":"no_result"}],"summary":{}}"#;
     let _ = show(failed).success().stdout("`a` failed: \"no_result\"");
 }

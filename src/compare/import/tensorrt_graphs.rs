@@ -4,6 +4,9 @@
 //!
 //! Its megabytes are MiB. Torch sees neither the driver's memory for instantiated graphs nor the KV pool, which torch
 //! does not allocate.
+//!
+//! The script `cuda_graphs` writes the layout too: its keys `device_*` are the device's memory beside the KV cache, and
+//! torch's counters are null.
 
 use super::document::Node;
 use super::{MIB, Pick, case_name, pick};
@@ -22,9 +25,15 @@ const MOMENTS: [(&str, &str); 3] = [
 const EXPERIMENT: &[Pick] = &[
     ("cuda_graphs", "num_cuda_graphs", 1.0, Unit::Count),
     ("start_time", "creation_time_seconds", 1.0, Unit::Seconds),
+    ("memory_beside_kv", DEVICE, MIB, Unit::Bytes),
 ];
 
+/// The device's memory beside the KV cache, MiB.
+const DEVICE: &str = "memory_diff.device_mb";
+
 const SUMMARY: &[Pick] = &[
+    ("overhead", "device_overhead_mb", MIB, Unit::Bytes),
+    ("overhead_share", "device_overhead_pct", 1.0, Unit::Percent),
     ("allocated_overhead", "allocated_overhead_mb", MIB, Unit::Bytes),
     ("allocated_overhead_share", "allocated_overhead_pct", 1.0, Unit::Percent),
     ("reserved_overhead", "reserved_overhead_mb", MIB, Unit::Bytes),
@@ -46,13 +55,20 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     let mut input = ComparisonInput {
         model: file.text("model_name"),
         engine: Some("tensorrt_llm".to_owned()),
-        notes: vec![
-            "its MB are MiB of torch's allocator on one device: what the driver keeps for graphs and the KV pool are not in them".to_owned(),
-        ],
         ..ComparisonInput::default()
     };
     let summarizes = |node: &Node| node.at("summary").0.is_object();
-    if experiments.iter().filter(|one| !summarizes(one)).count() > 1 {
+    // Of this program: each setting was started anew, several times.
+    let ours = experiments.iter().any(|one| !one.at(DEVICE).is_null());
+    input.notes.push(
+        if ours {
+            "its MB are MiB of the device, of the starts' means, beside the KV cache; torch's counters were not measured"
+        } else {
+            "its MB are MiB of torch's allocator on one device: what the driver keeps for graphs and the KV pool are not in them"
+        }
+        .to_owned(),
+    );
+    if !ours && experiments.iter().filter(|one| !summarizes(one)).count() > 1 {
         let note =
             "unless its experiments were isolated, both ran in one process: the second begins with what the first left";
         input.notes.push(note.to_owned());
@@ -81,7 +97,7 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
         }
         pick(&mut case, experiment, EXPERIMENT)?;
         input.cases.push(case);
-        if experiment.number("num_cuda_graphs")? == Some(0.0) {
+        if !ours && experiment.number("num_cuda_graphs")? == Some(0.0) {
             let doubt = "no CUDA graphs were counted: the tool says 0 also where it could not look";
             input.notes.push(doubt.to_owned());
         }
