@@ -196,6 +196,8 @@ pub fn run_probe(engine: &Engine, probe: &ProbeProgram, options: &ProgramOptions
     let mut program = probe.with(options)?;
     check_program(engine, probe, options)?;
     if engine.context.dry_run {
+        // Its fault names the engine, which is not what would be run.
+        let _engine = preview(engine, engine.full_limits(Limits::SMALLEST))?;
         return Err(Fault::dry_run(format!("the probe `{}` would be run", probe.name)));
     }
     let place = json!({ "engine": engine.name(), "launch": engine.shown });
