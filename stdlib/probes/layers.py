@@ -9,6 +9,7 @@ generates token by token, as a loop of one's own would, before anything is recor
 
 import argparse
 import os
+import re
 import tempfile
 import time
 
@@ -111,9 +112,10 @@ def forward(torch, model, given, **recorded):
             torch.cuda.reset_peak_memory_stats()
         with torch.profiler.profile(profile_memory=True, **recorded) as profile:
             output = model(prompt, use_cache=given.with_cache)
-            if given.device == "cuda":
-                torch.cuda.synchronize()
             del output
+        # Within the profile it would be an operation of its own.
+        if given.device == "cuda":
+            torch.cuda.synchronize()
     return profile
 
 
@@ -128,7 +130,7 @@ def operations(profile, given):
     and those with the operations that it calls; most bytes of its own first."""
     rows = []
     for one in profile.key_averages(group_by_input_shape=given.shapes):
-        if one.key.startswith((SPAN, "[memory]")):
+        if one.key.startswith((SPAN, "[memory]")) or not of_torch(one):
             continue
         row = {"operation": one.key, "calls": one.count, "cpu_us": one.self_cpu_time_total, "device_us": None}
         if given.device != "cpu":
@@ -139,6 +141,13 @@ def operations(profile, given):
             row["shapes"] = [list(shape) if isinstance(shape, (list, tuple)) else str(shape) for shape in one.input_shapes or []]
         rows.append(row)
     return sorted(rows, key=lambda row: (-(row["self_bytes"] or 0), -row["cpu_us"]))
+
+
+def of_torch(event):
+    """Whether an event is an operation of torch. Kernels, whose time the operation that launched them has too, and calls of the driver's
+    libraries are not."""
+    place = getattr(event, "device_type", None)
+    return (place is None or "CPU" in str(place)) and not re.match("(cuda|cu|hip)[A-Z]", event.key)
 
 
 def trace_of(profile):
@@ -157,20 +166,28 @@ def trace_of(profile):
 
 
 def generated(torch, model, given):
-    """Time to the first token, the rate of those after it, and the size of the cache, of a plain loop over tokens."""
+    """Time to the first token, the rate of those after it, and the size of the cache, of a plain loop over tokens; and why there is
+    none."""
     prompt = torch.ones((given.batch, given.tokens), dtype=torch.long, device=given.device)
     cache = None
     marks = []
     sizes = []
     with torch.no_grad():
-        # Loads kernels.
-        model(prompt, use_cache=True)
-        begin = clock(torch, given)
+        # Loads the kernels of both phases.
+        answer = model(prompt, use_cache=True)
+        if getattr(answer, "past_key_values", None) is None:
+            return None, "tokens were not generated one by one: %s returns no cache of keys and values to go on from" % type(model).__name__
+        if given.output > 1:
+            model(answer.logits[:, -1:].argmax(-1), use_cache=True, past_key_values=answer.past_key_values)
+        del answer
+        spent = 0.0
         for _ in range(given.output):
+            begin = clock(torch, given)
             answer = model(prompt, use_cache=True, past_key_values=cache)
             prompt = answer.logits[:, -1:].argmax(-1)
             cache = answer.past_key_values
-            marks.append(clock(torch, given) - begin)
+            spent += clock(torch, given) - begin
+            marks.append(spent)
             sizes.append(cache_bytes(torch, cache))
     later = marks[-1] - marks[0]
     return {
@@ -180,7 +197,7 @@ def generated(torch, model, given):
         "output_throughput": given.output * given.batch / marks[-1],
         "token_ms": [mark * 1000 for mark in marks],
         "kv_bytes": sizes,
-    }
+    }, None
 
 
 def clock(torch, given):
@@ -255,10 +272,10 @@ def measure(given):
         torch.cuda.init()
     probe.refuse_beside(torch, given.second_copy)
     model = probe.load_model(torch, given.model, given.dtype, given.device, given.random_weights)
-    loop = None
+    loop = no_loop = None
     if given.output > 0:
         probe.progress("generating %d tokens one by one after %d, %d concurrent" % (given.output, given.tokens, given.batch))
-        loop = generated(torch, model, given)
+        loop, no_loop = generated(torch, model, given)
     layers = layers_of(torch, model)
     rows = weigh(layers)
     watch(torch, layers)
@@ -285,7 +302,7 @@ def measure(given):
         "operations": operations(profile, given),
         "generated": loop,
         "trace": trace,
-        "unknown": {"trace": why} if why else {},
+        "unknown": {name: reason for name, reason in (("trace", why), ("generated", no_loop)) if reason},
         "parameters": sum(one.numel() for one in model.parameters()),
         "parameter_bytes": sum(one.numel() * one.element_size() for one in model.parameters()),
         # Beyond the weights, over the whole pass.

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -77,7 +78,7 @@ fn a_model_is_told_by_operation_and_token_by_real_torch() {
     assert_eq!(kept(&outcome, "tables/layers.csv").lines().count(), 1 + 3 + 3);
 }
 
-/// What the probe prints, for a Python that has no torch.
+/// An answer of the probe, for a Python that has no torch.
 const PRINTED: &str = r#"{"schema": "profiler-probe/1", "probe": "layers", "probe_version": 2, "python": "3.9.0", "versions": {"torch": "2.99.0"},
     "model": "m", "device": "cuda", "random_weights": false, "dtype": "bfloat16", "tokens": 7, "batch": 1, "with_cache": true,
     "layers": [{"layer": "a", "type": "A", "parameters": 5, "parameter_bytes": 10, "buffer_bytes": 0, "tied": false, "calls": 1, "peak": 8, "kept": 4}],
@@ -172,8 +173,77 @@ fn its_parameters_reach_the_probe_and_the_table() {
 
     let _ = run(&["--sort", "self_cuda_memory_usage"]).code(2).stderr("self_bytes");
     let _ = run(&["--price-per-hour", "3"]).code(2).stderr("`output`");
-    let _ = layers(&python, "./m", &["--runtime", "docker"])
+    for model in ["./m", "models/m"] {
+        let _ = layers(&python, model, &["--runtime", "docker"])
+            .file("models/m/config.json", "{}")
+            .run()
+            .code(2)
+            .stderr("whole path");
+    }
+}
+
+/// On a GPU, torch.profiler also lists kernels and the driver's calls.
+#[test]
+fn kernels_and_calls_of_the_driver_are_no_operations() {
+    let program = r#"
+from types import SimpleNamespace as Made
+import layers
+def row(key, kind):
+    return Made(key=key, device_type=kind, count=1, self_cpu_time_total=1, self_device_time_total=9, self_device_memory_usage=0, device_memory_usage=0)
+rows = [row("aten::mm", "DeviceType.CPU"), row("gemm_bf16", "DeviceType.CUDA"), row("cudaLaunchKernel", "DeviceType.CPU"), row("hipMalloc", "DeviceType.CPU"),
+    row("cuLaunchKernelEx", "DeviceType.CPU"), row("custom::op", "DeviceType.CPU")]
+profile = Made(key_averages=lambda group_by_input_shape: rows)
+print([one["operation"] for one in layers.operations(profile, Made(shapes=False, device="cuda"))])
+"#;
+    let output = Command::new("python3")
+        .args(["-c", program])
+        .env("PYTHONPATH", concat!(env!("CARGO_MANIFEST_DIR"), "/stdlib/probes"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout).trim(),
+        "['aten::mm', 'custom::op']",
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// RWKV, Mamba and their like keep a state of their own.
+#[test]
+fn nothing_is_generated_by_a_model_without_a_cache() {
+    let Some(python) = needs_torch() else { return };
+    let folder = temp();
+    let config = r#"{"architectures": ["RwkvForCausalLM"], "model_type": "rwkv", "hidden_size": 16, "attention_hidden_size": 16,
+        "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": 50}"#;
+    std::fs::write(folder.path().join("config.json"), config).unwrap();
+    let model = folder.path().display().to_string();
+    let more = [
+        "--device",
+        "cpu",
+        "--random-weights",
+        "true",
+        "--input",
+        "5",
+        "--output",
+        "3",
+    ];
+    let outcome = layers(&python, &model, &more)
         .run()
-        .code(2)
-        .stderr("whole path");
+        .success()
+        .stderr("no cache of keys and values");
+    assert!(outcome.json()["result"]["generated"].is_null());
+}
+
+#[test]
+fn a_dry_run_shows_the_launch_and_what_is_missing() {
+    let folder = temp();
+    let python = python(folder.path());
+    let dry = layers(
+        &python,
+        "a/b",
+        &["--runtime", "docker", "--engine", "vllm", "--gpus", "77", "--dry-run"],
+    )
+    .run();
+    let _ = dry.code(3).stdout("vllm/vllm-openai");
 }
