@@ -344,7 +344,7 @@ pub struct MetricRules {
     pub prefix_hits: Vec<String>,
     /// Tokens drafted by speculation since the start.
     pub drafted: Vec<String>,
-    /// Accepted ones of them.
+    /// Drafted tokens that were accepted, since the start.
     pub accepted: Vec<String>,
     /// Prompt tokens since the start.
     pub prompt_tokens: Vec<String>,

@@ -335,7 +335,10 @@ fn vllm_tgi_and_transformers_are_compared_with_one_model() {
         .run()
         .success();
     let result = &outcome.json()["result"];
-    for engine in result["engines"].as_array().unwrap() {
+    let engines = result["engines"].as_array().unwrap();
+    let names: Vec<_> = engines.iter().map(|engine| &engine["name"]).collect();
+    assert_eq!(names, ["vllm", "tgi", "transformers"]);
+    for engine in engines {
         assert!(engine["failed"].is_null(), "{engine}");
         let level = &engine["levels"][0];
         assert!(
