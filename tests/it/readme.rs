@@ -289,7 +289,7 @@ const PLACEHOLDERS: [(&str, &str); 28] = [
     ("--out FOLDER", "--out mine"),
     ("--out RUN", "--out mine"),
     ("--image IMAGE", "--image vllm/vllm-openai:v0.24.0"),
-    ("--hf-token-env NAME", "--hf-token-env THE_TOKEN"),
+    ("--hf-token-env NAME", "--hf-token-env ./token"),
     ("NAME", "name"),
     ("FILE", "new.json"),
     ("HF_TOKEN=…", "HF_TOKEN=x"),
@@ -373,8 +373,8 @@ const DEFAULT_MODEL: &str = "cache/huggingface/hub/models--Qwen--Qwen3-8B";
 
 const PICTURES: &str = " --png pictures";
 
-/// Commands that need a container of this machine that has a name, or a folder that is not there.
-const LACKING: [&str; 2] = ["--container name", "/no/such/folder"];
+/// Commands that need a container of this machine that has a name, a folder that is not there, or a GPU to write down.
+const LACKING: [&str; 3] = ["--container name", "/no/such/folder", "run profile --engine vllm"];
 
 /// Each command of the predecessors' rows works as written: a run as far as a dry run goes, which may lack a GPU or a
 /// container here, everything else to its end.
@@ -399,6 +399,7 @@ fn the_commands_of_the_predecessors_rows_work() {
             &format!("{DEFAULT_MODEL}/snapshots/0123456789abcdef0123456789abcdef01234567/tokenizer.json"),
             model::tokenizer(),
         ),
+        ("token", "hf_abc\n".to_owned()),
         ("files/a", String::new()),
         ("data/a", String::new()),
     ] {

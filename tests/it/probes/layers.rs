@@ -75,7 +75,10 @@ fn a_model_is_told_by_operation_and_token_by_real_torch() {
     assert!(trace.to_string().contains("aten::mm"));
     assert!(kept(&outcome, "files/operations.txt").contains("[[100, 64], [64, 64]]"));
     assert!(kept(&outcome, "tables/operations.csv").starts_with("operation,calls,self_bytes,bytes,cpu_us,device_us,"));
-    assert_eq!(kept(&outcome, "tables/layers.csv").lines().count(), 1 + 3 + 3);
+    // Newer versions of transformers have a layer for the rotary embedding.
+    let layers = result["layers"].as_array().unwrap().len();
+    assert!(layers == 3 + 3 || layers == 3 + 4, "{layers}");
+    assert_eq!(kept(&outcome, "tables/layers.csv").lines().count(), 1 + layers);
 }
 
 /// An answer of the probe, for a Python that has no torch.
