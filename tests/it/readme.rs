@@ -369,8 +369,6 @@ fn together(commands: impl Iterator<Item = String>) -> Vec<(String, Vec<String>)
         .collect()
 }
 
-const DEFAULT_MODEL: &str = "cache/huggingface/hub/models--Qwen--Qwen3-8B";
-
 const PICTURES: &str = " --png pictures";
 
 /// Commands that need a container of this machine that has a name, a folder that is not there, or a GPU to write down.
@@ -390,15 +388,6 @@ fn the_commands_of_the_predecessors_rows_work() {
         ),
         ("prompts.txt", "1. one\n2. two\n".to_owned()),
         ("reasoning.txt", "why\n".to_owned()),
-        // The default model's tokenizer in the cache of the hub, for engines that take text.
-        (
-            &format!("{DEFAULT_MODEL}/refs/main"),
-            "0123456789abcdef0123456789abcdef01234567".to_owned(),
-        ),
-        (
-            &format!("{DEFAULT_MODEL}/snapshots/0123456789abcdef0123456789abcdef01234567/tokenizer.json"),
-            model::tokenizer(),
-        ),
         ("token", "hf_abc\n".to_owned()),
         ("files/a", String::new()),
         ("data/a", String::new()),
@@ -406,6 +395,16 @@ fn the_commands_of_the_predecessors_rows_work() {
         let path = page.folder.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
+    }
+    // The default model's tokenizer in the caches of the hub, for engines that take text.
+    let commit = "0123456789abcdef0123456789abcdef01234567";
+    for cache in ["cache/huggingface", "data"] {
+        let folder = page.folder.path().join(cache).join("hub/models--Qwen--Qwen3-8B");
+        let snapshot = folder.join("snapshots").join(commit);
+        std::fs::create_dir_all(folder.join("refs")).unwrap();
+        std::fs::create_dir_all(&snapshot).unwrap();
+        std::fs::write(folder.join("refs/main"), commit).unwrap();
+        std::fs::write(snapshot.join("tokenizer.json"), model::tokenizer()).unwrap();
     }
     // The script and the run that other commands name. A resume has tests of its own.
     let mut commands = predecessors_commands();
