@@ -371,8 +371,14 @@ fn together(commands: impl Iterator<Item = String>) -> Vec<(String, Vec<String>)
 
 const PICTURES: &str = " --png pictures";
 
-/// Commands that need a container of this machine that has a name, a folder that is not there, or a GPU to write down.
-const LACKING: [&str; 3] = ["--container name", "/no/such/folder", "run profile --engine vllm"];
+/// Commands that need a container of this machine that has a name, a folder that is not there, a server, or a GPU to write
+/// down.
+const LACKING: [&str; 4] = [
+    "--container name",
+    "/no/such/folder",
+    "--url http",
+    "run profile --engine vllm",
+];
 
 /// Each command of the predecessors' rows works as written: a run as far as a dry run goes, which may lack a GPU or a
 /// container here, everything else to its end.
@@ -425,14 +431,17 @@ fn the_commands_of_the_predecessors_rows_work() {
     let dried = |command: String| command.replace(" --dry-run", "");
     let (runs, others): (Vec<String>, Vec<String>) = commands.into_iter().partition(is_run);
     let mut tries = together(runs.into_iter().map(dried));
-    // Pictures are slow to draw: one report draws them, and the others are pages.
+    // Pictures are slow to draw: one report draws them, and the files of the others are shown.
     let mut drawn = false;
     for command in others {
         let is_drawn = command.contains(PICTURES) && !std::mem::replace(&mut drawn, true);
         tries.push(if is_drawn {
             (command, Vec::new())
         } else {
-            (command.replace(PICTURES, ""), Vec::new())
+            let shown = command
+                .replace(PICTURES, "")
+                .replace("profiler report", "profiler show");
+            (shown, Vec::new())
         });
     }
     let tried = Mutex::new(tries.into_iter());
