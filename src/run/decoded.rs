@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Range;
 
 use base64::Engine as _;
-use base64::alphabet::{STANDARD, URL_SAFE};
+use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use memchr::{memchr, memchr3};
 
@@ -27,21 +27,19 @@ const LEAST_BASE64: usize = 11;
 
 /// Bytes that are decoded for each byte of a text at most, so that a text made for it cannot hold up what writes it.
 const MAX_WORK: usize = 64;
-/// Of a text this short, everything is decoded.
+/// A shorter text may take as much work as one of this length.
 const LITTLE: usize = 4 << 10;
 
 /// The signs with which escapes begin: all together, and one by one.
 const ESCAPES: [u8; 3] = *b"%\\&";
 const KINDS: [&[u8]; 4] = [&ESCAPES, b"%", b"\\", b"&"];
 
-const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
-    .with_decode_allow_trailing_bits(true)
-    .with_decode_padding_mode(DecodePaddingMode::Indifferent);
-/// The alphabets, and the digits that only one of them has.
-const ALPHABETS: [(GeneralPurpose, &[u8; 2]); 2] = [
-    (GeneralPurpose::new(&STANDARD, LENIENT), b"+/"),
-    (GeneralPurpose::new(&URL_SAFE, LENIENT), b"-_"),
-];
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// Bytes, and for each the part of the text that stands for it.
 struct Layer {
@@ -73,13 +71,12 @@ pub(super) fn find(text: &[u8], search: &mut dyn FnMut(&[u8]) -> Vec<Range<usize
     found
 }
 
-/// A text, and it with one level of its escapes undone after the other.
+/// A text, and it with one level of its escapes undone after the other: as many as [`find`] undoes.
 pub(super) fn levels(text: &str) -> Vec<Vec<u8>> {
-    let mut all = vec![text.as_bytes().to_vec()];
-    while let Some(next) = all.last().and_then(|last| Layer::of(last).unescaped(&ESCAPES)) {
-        all.push(next.bytes);
-    }
-    all
+    let inner = |last: &Vec<u8>| Some(Layer::of(last).unescaped(&ESCAPES)?.bytes);
+    std::iter::successors(Some(text.as_bytes().to_vec()), inner)
+        .take(1 + DEPTH)
+        .collect()
 }
 
 /// Whether anything in these bytes can be decoded. Most texts have nothing.
@@ -164,17 +161,20 @@ impl Decoding<'_> {
     }
 }
 
-/// Ranges of at least `least` digits, with the bytes between them that separate digits.
+/// Ranges of at least `least` digits, with the bytes between them that separate digits: at most two, then any line ends
+/// and indents.
 fn runs<'a>(bytes: &'a [u8], least: usize, class: &'a [Digit; 256]) -> impl Iterator<Item = Range<usize>> + 'a {
     let mut at = 0;
     std::iter::from_fn(move || {
         while at < bytes.len() {
             let start = at;
-            let (mut digits, mut end) = (0, at);
+            let (mut digits, mut end, mut new_line) = (0, at, false);
             while let Some(byte) = bytes.get(at) {
+                let ends_line = matches!(byte, b'\n' | b'\r');
                 match class[usize::from(*byte)] {
-                    Digit::One => (digits, end) = (digits + 1, at + 1),
-                    Digit::Between if digits > 0 && at - end < 2 => {}
+                    Digit::One => (digits, end, new_line) = (digits + 1, at + 1, false),
+                    Digit::Between if digits > 0 && (ends_line || at - end < 2) => new_line |= ends_line,
+                    _ if new_line && matches!(byte, b' ' | b'\t') => {}
                     _ => break,
                 }
                 at += 1;
@@ -196,7 +196,7 @@ enum Digit {
 }
 
 /// Each byte may begin with `0x`.
-const HEX: [Digit; 256] = digits(b"0123456789abcdefABCDEF", b": -,\nxX");
+const HEX: [Digit; 256] = digits(b"0123456789abcdefABCDEF", b": -,\n\rxX");
 
 /// Digits of both alphabets. Long texts are broken into lines.
 const BASE64: [Digit; 256] = digits(
@@ -285,7 +285,10 @@ impl Layer {
 
     /// The bytes of a run of hexadecimal digits, which may begin within a byte.
     fn unhexed(&self, run: Range<usize>) -> Vec<Self> {
-        let begins_byte = |at: usize| matches!(self.bytes[at..], [b'0', b'x' | b'X', ..]);
+        let begins_byte = |at: usize| {
+            let follows_digit = at > 0 && self.bytes[at - 1].is_ascii_hexdigit();
+            !follows_digit && matches!(self.bytes[at..], [b'0', b'x' | b'X', ..])
+        };
         let digits: Vec<(u8, usize)> = run
             .filter(|at| !begins_byte(*at))
             .filter_map(|at| Some(((self.bytes[at] as char).to_digit(16)? as u8, at)))
@@ -300,37 +303,38 @@ impl Layer {
         (0..2).map(from).collect()
     }
 
-    /// The bytes of a run of base64 digits, which may begin within a group of four.
+    /// The bytes of a run of base64 digits, which may begin within a group of four. Decoded from each of the four digits
+    /// on, it also shows what begins and ends between the signs of a path or a date.
     fn unbased(&self, run: Range<usize>) -> Vec<Self> {
         let places: Vec<usize> = run
             .filter(|at| BASE64[usize::from(self.bytes[*at])] == Digit::One)
             .collect();
-        let digits: Vec<u8> = places.iter().map(|at| self.bytes[*at]).collect();
-        // Text in base64 has letters of both cases.
-        if !digits.iter().any(u8::is_ascii_lowercase) || !digits.iter().any(u8::is_ascii_uppercase) {
+        // Both alphabets at once: a run may have signs of both.
+        let standard = |at: &usize| match self.bytes[*at] {
+            b'-' => b'+',
+            b'_' => b'/',
+            digit => digit,
+        };
+        let digits: Vec<u8> = places.iter().map(standard).collect();
+        // Words and numbers.
+        let has = |kind: fn(&u8) -> bool| digits.iter().any(kind);
+        let letters = [u8::is_ascii_lowercase, u8::is_ascii_uppercase].map(has);
+        if letters == [false; 2] || letters != [true; 2] && !has(|digit| !digit.is_ascii_alphabetic()) {
             return Vec::new();
         }
-        let has = |own: &[u8; 2]| digits.iter().any(|digit| own.contains(digit));
-        let [standard, _] = &ALPHABETS;
         let mut found = Vec::new();
-        for (engine, own) in &ALPHABETS {
-            // Of digits that both have, both make the same.
-            if own != &standard.1 && !has(own) {
+        for first in 0..4.min(digits.len()) {
+            // A single digit at the end stands for nothing.
+            let kept = digits.len() - usize::from((digits.len() - first) % 4 == 1);
+            let Ok(bytes) = LENIENT.decode(&digits[first..kept]) else {
                 continue;
+            };
+            let mut inner = Self::with_room(bytes.len());
+            for (index, byte) in bytes.into_iter().enumerate() {
+                let (from, to) = (first + index * 8 / 6, first + (index * 8 + 7) / 6);
+                inner.push(&[byte], self.place(places[from]..places[to] + 1));
             }
-            for first in 0..4.min(digits.len()) {
-                // A single digit at the end stands for nothing.
-                let kept = digits.len() - usize::from((digits.len() - first) % 4 == 1);
-                let Ok(bytes) = engine.decode(&digits[first..kept]) else {
-                    continue;
-                };
-                let mut inner = Self::with_room(bytes.len());
-                for (index, byte) in bytes.into_iter().enumerate() {
-                    let (from, to) = (first + index * 8 / 6, first + (index * 8 + 7) / 6);
-                    inner.push(&[byte], self.place(places[from]..places[to] + 1));
-                }
-                found.push(inner);
-            }
+            found.push(inner);
         }
         found
     }
@@ -480,6 +484,11 @@ pub(super) mod tests {
             };
             assert!(!find(text.as_bytes(), &mut search).is_empty(), "{text}");
         }
+    }
+
+    #[test]
+    fn as_many_levels_are_kept_as_are_undone() {
+        assert_eq!(levels(&format!("%{}41", "25".repeat(10_000))).len(), 1 + DEPTH);
     }
 
     #[test]

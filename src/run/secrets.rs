@@ -47,16 +47,19 @@ struct Secrets {
     finder: Option<Finder>,
 }
 
-/// Finds secrets of any length, with the memory that their first bytes take. A secret that is cut off after them is found
-/// too.
+/// Finds secrets of any length: an automaton has their first bytes, and the rest is compared. A secret that is cut off
+/// after its first bytes is found too.
 struct Finder {
     heads: AhoCorasick,
-    /// What may follow each head.
+    /// Continuations of each head.
     tails: Vec<Vec<Vec<u8>>>,
 }
 
 impl Finder {
     const HEAD: usize = 64;
+    /// Bytes at the end of what was found that are searched again, as another secret may begin there. More would take
+    /// quadratic time where a secret repeats itself.
+    const OVERLAP: usize = 4 << 10;
 
     /// Finds these forms of secrets; `None` if there are none, or more than gigabytes.
     fn new(forms: BTreeSet<Vec<u8>>) -> Option<Self> {
@@ -82,8 +85,9 @@ impl Finder {
             let rest = &bytes[head.end()..];
             let common = |tail: &Vec<u8>| tail.iter().zip(rest).take_while(|(one, other)| one == other).count();
             let longest = self.tails[head.pattern()].iter().map(common).max();
-            at = head.end() + longest.unwrap_or_default();
-            all.push(head.start()..at);
+            let end = head.end() + longest.unwrap_or_default();
+            at = head.end().max(end.saturating_sub(Self::OVERLAP));
+            all.push(head.start()..end);
         }
         all
     }
@@ -444,6 +448,37 @@ mod tests {
             (format!("{one} {other} {short}!"), "*** *** ***!".to_owned()),
             (format!("{}\n", &one[..100]), "***\n".to_owned()),
             (format!("{}zz", STANDARD.encode(other)), "***==zz".to_owned()),
+        ] {
+            assert_eq!(hidden(&text, &secrets), clean);
+        }
+    }
+
+    #[test]
+    fn secrets_are_found_next_to_what_looks_like_a_part_of_them() {
+        let hex = |between: &str| {
+            let bytes = "hunter2hunter2".bytes().map(|byte| format!("{byte:02x}"));
+            bytes.collect::<Vec<_>>().join(between)
+        };
+        let (long, key) = ("aB3dE6gH".repeat(8), "hf_uzkc97I4XGCIfNQ9rbxo");
+        let longer = format!("{long}hf_zzzzYY12345");
+        let (either, digit, upper) = ("hunter2hunter2", "hunter2hunte0", "QPVXAG8NF1E9CVYYVWWN");
+        let secrets = [longer.as_str(), key, either, digit, upper];
+        for (text, clean) in [
+            // Base64 after signs of either alphabet, over lines, and of letters of one case.
+            (
+                "https://my-host/aHVudGVyMmh1bnRlcjI=".to_owned(),
+                "https://my-host/***=",
+            ),
+            ("/srv/my_app/aHVudGVyMmh1bnRlcjI=".to_owned(), "/srv/my_app/***="),
+            ("2026-11-29/aHVudGVyMmh1bnRlcjI".to_owned(), "2026-11-29/***"),
+            ("- |\n    aHVudGVyMmh1\n    bnRlcjI=".to_owned(), "- |\n    ***="),
+            ("UVBWWEFHOE5GMUU5Q1ZZWVZXV04=".to_owned(), "***="),
+            // Hexadecimal before an `x`, and as `xxd -i` and `openssl` write it.
+            ("68756e7465723268756e746530x".to_owned(), "***x"),
+            (format!("{{\n  0x{}\n}}", hex(",\n  0x")), "{\n  0x***\n}"),
+            (format!("    {}:", hex(":\r\n    ")), "    ***:"),
+            // A secret that begins where another is cut off.
+            (format!("{long}{key}!"), "***!"),
         ] {
             assert_eq!(hidden(&text, &secrets), clean);
         }
