@@ -249,10 +249,12 @@ impl Container {
         })
     }
 
-    /// The last signal that somebody else sent through the daemon since `started`. It cannot be our own:
-    /// [`Container::stop`], which sends those, never asks for it.
+    /// The last signal that somebody else sent through the daemon since `started`; none if there were too many to read.
+    /// It cannot be our own: [`Container::stop`], which sends those, never asks for it.
     async fn signal_since(&self, started: Option<jiff::Timestamp>, exit: Option<i64>) -> Option<i32> {
-        let sent = self.last_event(&["kill"], started?).await?;
+        let (Some(sent), true) = self.last_event(&["kill"], started?).await else {
+            return None;
+        };
         let attributes = sent.actor?.attributes.unwrap_or_default();
         match attributes.get("signal") {
             Some(signal) => signal.parse().ok(),
@@ -274,7 +276,7 @@ impl Container {
             return true;
         }
         match jiff::Timestamp::now().checked_sub(period) {
-            Ok(from) => self.last_event(&["pause", "unpause"], from).await.is_some(),
+            Ok(from) => self.last_event(&["pause", "unpause"], from).await.0.is_some(),
             Err(_) => false,
         }
     }
@@ -349,9 +351,9 @@ impl Container {
         }
     }
 
-    /// Its last event from `from` until now; none if the daemon does not answer. Each event has all labels of the
-    /// container, so only one is kept.
-    async fn last_event(&self, events: &[&str], from: jiff::Timestamp) -> Option<EventMessage> {
+    /// The last of its events from `from` that could be read in time, none if the daemon does not answer, and whether no
+    /// more were left. Each event has all labels of the container, so only one is kept.
+    async fn last_event(&self, events: &[&str], from: jiff::Timestamp) -> (Option<EventMessage>, bool) {
         // The time format that the daemon accepts: `1700000000.000000001`.
         let seconds = |time: jiff::Timestamp| format!("{}.{:09}", time.as_second(), time.subsec_nanosecond());
         let mut options = self.events(events).since(&seconds(from));
@@ -369,9 +371,9 @@ impl Container {
                 last = event.ok().or(last.take());
             }
         };
-        // What happens to it again and again has no end.
-        let _ = tokio::time::timeout(ALL_EVENTS, all).await;
-        last
+        // Events that come faster than they are read have no end.
+        let is_last = tokio::time::timeout(ALL_EVENTS, all).await.is_ok();
+        (last, is_last)
     }
 
     async fn is_podman(&self) -> bool {

@@ -485,7 +485,7 @@ impl Permits {
     ///
     /// # Errors
     ///
-    /// Those of [`Permits::check_output`].
+    /// The errors of [`Permits::check_output`].
     pub fn check_named_output(&self, named: &str, absolute: &str) -> Result<PathBuf> {
         if self.names(|all| all.outputs.iter().any(|one| one == named)) {
             let (_, real) = real_output(absolute)?;
@@ -526,7 +526,7 @@ impl Permits {
     ///
     /// # Errors
     ///
-    /// Those of [`Permits::check_file`]; `limit` for a larger file; `usage` if it is not text.
+    /// The errors of [`Permits::check_file`]; `limit` for a larger file; `usage` if it is not text.
     pub fn read_file(&self, file: &Path, option: &str) -> Result<String> {
         let real = self.check_file(file, option)?;
         let opened = file::open(&real)?;
