@@ -40,8 +40,8 @@ impl AnswerEnd {
 const MAX_BEGINNING: usize = 16 << 10;
 const MAX_SHOWN: usize = 120;
 
-/// Finish reasons of nearly all engines.
-const USUAL_FINISHES: [&str; 3] = ["length", "stop", "limit"];
+/// Finish reasons of nearly all engines, and those of llama.cpp's own protocol.
+const USUAL_FINISHES: [&str; 4] = ["length", "stop", "eos", "word"];
 
 /// Most characters kept of a finish reason, and of an error in a stream: both stay in the records of the load.
 const MAX_FINISH: usize = 64;
