@@ -164,7 +164,7 @@ fn whatever_is_said_of_a_container_is_taken_or_told() {
     let network = |changes: Value| json!({ "NetworkSettings": changes });
     let elsewhere =
         |ip: &str, port: &str| network(json!({ "Ports": { "8000/tcp": [{ "HostIp": ip, "HostPort": port }] } }));
-    // What is said instead, whether there are events, and the exit status.
+    // The changed part of its description, whether there are events, and the exit status.
     let rows = [
         (
             json!({ "State": { "Pid": i64::MIN, "ExitCode": i64::MAX }, "RestartCount": i64::MIN, "SizeRw": -1 }),

@@ -101,7 +101,7 @@ struct Killed {
     runs: usize,
 }
 
-/// Kills `command` at random instants until that was done `kills` times, and lets each run end. `repeats` says whether
+/// Kills `command` at random instants until that was done `kills` times, and lets each run end. `same` says whether
 /// its operations are the same each time.
 fn kill(what: &str, kills: usize, longest: f64, same: bool, start: &dyn Fn(&Path) -> Profiler) -> Killed {
     let mut rng = ChaCha8Rng::seed_from_u64(41);
