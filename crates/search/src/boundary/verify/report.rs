@@ -264,18 +264,21 @@ impl Boundary {
         Ok(None)
     }
 
-    /// What the engine may have meant by tokens that are no whole number of blocks: the first reading that agrees with
-    /// every answer.
+    /// The next reading of tokens that are no whole number of blocks which agrees with every answer. None comes twice, so
+    /// that points which were never sent cannot make it go on for ever.
     fn reread(&self, limit: ReportedLimit) -> Option<ReportedLimit> {
+        if limit.state_blocks.is_some() {
+            return None;
+        }
         let largest = self.largest();
         let longest: i64 = ["input", "output"].iter().filter_map(|name| largest.int(name)).sum();
         let longest = longest.try_into().unwrap_or(0);
         let reported = ReportedLimit {
             tokens: self.report().and_then(|report| report.tokens).or(limit.tokens),
-            state_blocks: None,
             ..limit
         };
-        let readings = [reported.in_blocks(longest), reported.with_state(longest)];
+        let in_blocks = reported.in_blocks(longest).filter(|_| limit.tokens == reported.tokens);
+        let readings = [in_blocks, reported.with_state(longest)];
         readings.into_iter().flatten().find(|reading| {
             self.records().all(|(point, record)| match record.moves {
                 Moves::Fits => reading.admits(&point),
