@@ -76,7 +76,7 @@ pub enum Role {
 /// A script's result, as far as it is about points.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Told {
+struct ScriptResult {
     chosen: Option<Chosen>,
     forecast: Vec<Forecast>,
 }
@@ -135,8 +135,8 @@ pub fn serving_points(found: &RecordedRun) -> Vec<ServingPoint> {
         .iter()
         .filter_map(|(kind, answers)| measured(kind, answers, simulated))
         .collect();
-    let told = found.result().and_then(|result| Told::deserialize(result).ok());
-    let Told { chosen, forecast } = told.unwrap_or_default();
+    let result = found.result().and_then(|result| ScriptResult::deserialize(result).ok());
+    let ScriptResult { chosen, forecast } = result.unwrap_or_default();
     if let Some(chosen) = chosen {
         let of_setting = |point: &&mut (f64, ServingPoint)| {
             (chosen.setting.as_ref()).is_none_or(|setting| *setting == point.1.settings)

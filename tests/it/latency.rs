@@ -1,23 +1,12 @@
 //! A user searches what fits, and asks where latencies bind before memory does.
 
-use super::tune::slow;
+use super::tune::on_slow_engine;
 use crate::support::Profiler;
 
 #[test]
 fn a_search_says_at_each_length_whether_memory_or_which_latency_binds() {
     // Each step takes 20 ms and at most 2,048 prompt tokens: two steps exceed 35 ms, and a busy machine only more often.
-    let outcome = Profiler::new()
-        .file("slow.toml", slow(256))
-        .args([
-            "run",
-            "adaptive",
-            "--engine",
-            "sim",
-            "--profile",
-            "slow.toml",
-            "--sim.time-scale",
-            "1",
-        ])
+    let outcome = on_slow_engine("adaptive", 256)
         .args([
             "--input",
             "128..2048",

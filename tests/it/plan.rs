@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::tune::slow;
+use super::tune::on_slow_engine;
 use crate::support::Profiler;
 
 fn recorded(run: &str) -> String {
@@ -97,18 +97,7 @@ fn a_plan_beyond_what_was_measured_is_refused() {
 #[test]
 fn a_planned_latency_grows_with_the_rate_as_that_of_the_engine() {
     let load = |args: &[&str]| {
-        Profiler::new()
-            .file("slow.toml", slow(8))
-            .args([
-                "run",
-                "throughput",
-                "--engine",
-                "sim",
-                "--profile",
-                "slow.toml",
-                "--sim.time-scale",
-                "1",
-            ])
+        on_slow_engine("throughput", 8)
             .args(["--input", "64", "--output", "16", "--json", "--out", "run"])
             .args(args)
             .run()

@@ -16,8 +16,16 @@ pub const NARROW: [&str; 10] = [
     "hold=1",
 ];
 
+/// A script on that engine, by the clock of this machine.
+pub fn on_slow_engine(script: &str, max_num_seqs: u64) -> Profiler {
+    Profiler::new()
+        .file("slow.toml", slow(max_num_seqs))
+        .args(["run", script, "--engine", "sim", "--profile", "slow.toml"])
+        .args(["--sim.time-scale", "1"])
+}
+
 /// The profile of that engine. It starts at once, and its steps take 20 ms, to which a busy machine adds little.
-pub fn slow(max_num_seqs: u64) -> String {
+fn slow(max_num_seqs: u64) -> String {
     let shipped = include_str!("../../src/sim/profiles/llama-8b-24gb-vllm.toml");
     let lines = shipped.lines().map(|line| match line.split(" = ").next().unwrap() {
         "step_seconds" => "step_seconds = 0.02".to_owned(),
