@@ -115,7 +115,7 @@ pub struct RequestRecord {
     #[serde(serialize_with = "seconds")]
     pub sent: Duration,
     /// How often the server rejected it (429 or 503) before `sent`, and for how long it waited since it was first sent.
-    pub rejections: u64,
+    pub rejections: u32,
     /// See `rejections`.
     #[serde(serialize_with = "seconds")]
     pub waited: Duration,
@@ -138,22 +138,22 @@ pub struct RequestRecord {
     #[serde(rename = "gaps_ms")]
     pub itl_ms: Vec<f32>,
     /// Number of events with text or tokens.
-    pub events: u64,
+    pub events: u32,
     /// Number of events with text that a user sees.
-    pub visible_events: u64,
+    pub visible_events: u32,
     /// Tokens carried by events, if every event stated its number.
-    pub tokens_seen: Option<u64>,
+    pub tokens_seen: Option<u32>,
     /// Tokens carried by the first event, if it stated them.
-    pub first_tokens: Option<u64>,
+    pub first_tokens: Option<u32>,
     /// Tokens carried by each later event, if every event stated them and not all of these had one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub later_tokens: Vec<u32>,
     /// Bytes of text in all events, and in the first.
-    pub text_bytes: u64,
+    pub text_bytes: u32,
     /// See `text_bytes`.
-    pub first_bytes: u64,
+    pub first_bytes: u32,
     /// Of the output tokens, those that the engine says it does not show.
-    pub reasoning: Option<u64>,
+    pub reasoning: Option<u32>,
     /// Token counts reported by the engine.
     #[serde(rename = "counted")]
     pub counts: Counts,
@@ -207,21 +207,21 @@ impl RequestRecord {
     pub(super) fn after_first(&self, output: u64) -> AfterFirst {
         let streamed = output.saturating_sub(self.unstreamed());
         if let (Some(seen), Some(first)) = (self.tokens_seen, self.first_tokens)
-            && seen <= output
+            && u64::from(seen) <= output
         {
-            return AfterFirst::known(seen.saturating_sub(first));
+            return AfterFirst::known(u64::from(seen.saturating_sub(first)));
         }
-        let (least, most) = (self.events.saturating_sub(1), streamed.saturating_sub(1));
+        let (least, most) = (u64::from(self.events.saturating_sub(1)), streamed.saturating_sub(1));
         if most <= least {
             return AfterFirst::known(most);
         }
         let (least_rest, most_rest) = (least as f64, most as f64);
-        let bytes = self.text_bytes as f64;
-        let bundled = bytes >= BUNDLE_BYTES * self.events as f64 && bytes >= TOKEN_BYTES * streamed as f64;
+        let bytes = f64::from(self.text_bytes);
+        let bundled = bytes >= BUNDLE_BYTES * f64::from(self.events) && bytes >= TOKEN_BYTES * streamed as f64;
         let likely = if most_rest <= FEW_MORE * least_rest {
             Some((least_rest * most_rest).sqrt())
         } else if bundled && least > 0 {
-            let after = 1.0 - self.first_bytes as f64 / bytes;
+            let after = 1.0 - f64::from(self.first_bytes) / bytes;
             Some((streamed as f64 * after).clamp(least_rest, most_rest))
         } else {
             None
@@ -238,7 +238,7 @@ impl RequestRecord {
             return one_each.then_some(Cow::Borrowed(self.itl_ms.as_slice()));
         }
         // No more than was asked for, however many a server states.
-        if self.tokens_seen.is_none_or(|seen| seen > self.output) {
+        if self.tokens_seen.is_none_or(|seen| u64::from(seen) > self.output) {
             return None;
         }
         let mut gaps = Vec::new();
@@ -253,12 +253,18 @@ impl RequestRecord {
         Some(Cow::Owned(gaps))
     }
 
+    /// Its output tokens as far as it is read: by the engine's count, by those that events state, or one for each event.
+    pub(super) fn produced(&self) -> u64 {
+        let streamed = || u64::from(self.tokens_seen.unwrap_or(self.events));
+        self.counts.output.unwrap_or_else(streamed)
+    }
+
     /// Output tokens that no event carried, as far as the engine states them. Thoughts that are streamed are events.
     pub fn unstreamed(&self) -> u64 {
         if self.events > self.visible_events {
             0
         } else {
-            self.reasoning.unwrap_or(0)
+            self.reasoning.map_or(0, u64::from)
         }
     }
 
@@ -425,10 +431,10 @@ mod tests {
 
     /// An answer: events, bytes of each, stated tokens of the first and of all, output tokens, thoughts of these that were
     /// not streamed.
-    fn answer(events: u64, bytes: u64, stated: Option<(u64, u64)>, reasoning: Option<u64>) -> RequestRecord {
+    fn answer(events: u32, bytes: u32, stated: Option<(u32, u32)>, reasoning: Option<u32>) -> RequestRecord {
         RequestRecord {
             first_token: Some(Duration::from_millis(100)),
-            last_token: Some(Duration::from_millis(100 + 24 * (events - 1))),
+            last_token: Some(Duration::from_millis(100 + 24 * u64::from(events - 1))),
             events,
             visible_events: events,
             text_bytes: bytes * events,

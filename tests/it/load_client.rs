@@ -75,7 +75,7 @@ impl RequestSource for Alike {
         self.again.is_some()
     }
 
-    fn rejected(&self, rejection: &Rejection, before: u64) -> Option<Duration> {
+    fn rejected(&self, rejection: &Rejection, before: u32) -> Option<Duration> {
         assert_eq!((rejection.status, rejection.retry_after), (429, Some(ms(1000))));
         self.again.filter(|_| before < 3)
     }

@@ -178,7 +178,7 @@ impl RequestSource for Feed {
         self.retries
     }
 
-    fn rejected(&self, rejection: &Rejection, before: u64) -> Option<Duration> {
+    fn rejected(&self, rejection: &Rejection, before: u32) -> Option<Duration> {
         let longest = self.clock.real(MAX_REJECTED);
         let served = lock(&self.served);
         if served.streaming == 0 && served.last.elapsed() >= longest {
@@ -233,7 +233,7 @@ impl RequestSource for Feed {
 
 /// How long to wait before a request is sent again that was rejected `before` other times: as the server asks, or else
 /// twice as long each time, give or take a half by `noise` (0 to 1), so that requests do not come back together.
-fn backoff(before: u64, retry_after: Option<Duration>, noise: f64) -> Duration {
+fn backoff(before: u32, retry_after: Option<Duration>, noise: f64) -> Duration {
     let doubled = BACKOFF.0.saturating_mul(1 << before.min(16)).min(BACKOFF.1);
     let own = doubled.mul_f64(0.5 + noise);
     retry_after.filter(|wait| !wait.is_zero()).unwrap_or(own)
@@ -346,6 +346,6 @@ mod streak_tests {
         let waits: Vec<f64> = (0..8).map(|before| backoff(before, None, 0.5).as_secs_f64()).collect();
         assert_eq!(waits, [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]);
         assert_eq!(backoff(2, Some(Duration::ZERO), 0.0).as_secs_f64(), 0.5);
-        assert!(backoff(u64::MAX, None, 1.0) <= seconds(12));
+        assert!(backoff(u32::MAX, None, 1.0) <= seconds(12));
     }
 }

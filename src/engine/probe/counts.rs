@@ -54,8 +54,9 @@ pub(crate) fn count_unreported(
             how.insert(format!("input by {by}"));
         }
         if answer.counts.output.is_none() {
-            let full = answer.output.max(answer.events);
-            answer.counts.output = Some(if answer.ended_at_length() { full } else { answer.events });
+            let events = u64::from(answer.events);
+            let full = answer.output.max(events);
+            answer.counts.output = Some(if answer.ended_at_length() { full } else { events });
             how.insert(
                 "output by the events of the stream, where an end by `length` stands for all that was asked".to_owned(),
             );

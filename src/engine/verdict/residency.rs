@@ -215,7 +215,7 @@ mod tests {
             first_token: Some(Duration::from_millis(first)),
             last_token: Some(Duration::from_millis(first + 10 * (tokens - 1))),
             itl_ms: vec![10.0; tokens as usize - 1],
-            events: tokens,
+            events: tokens as u32,
             counts: crate::load::Counts {
                 input: Some(100),
                 output: Some(tokens),

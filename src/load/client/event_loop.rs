@@ -643,7 +643,7 @@ impl Client {
     }
 
     fn end_request(&mut self, record: RequestRecord, at: Instant) {
-        self.health.events += record.events;
+        self.health.events += u64::from(record.events);
         self.in_flight -= 1;
         self.free_slots.push_back(at);
         // Fails only if nobody receives records anymore.

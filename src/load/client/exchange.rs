@@ -205,7 +205,7 @@ impl Exchange {
     }
 
     /// How often it was rejected before.
-    pub(super) fn rejections(&self) -> u64 {
+    pub(super) fn rejections(&self) -> u32 {
         self.state.record.rejections
     }
 
@@ -376,6 +376,11 @@ fn shortened(text: String, most: usize) -> String {
     }
 }
 
+/// A count that a server states, as a record keeps it.
+fn at_most(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
 fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
@@ -469,7 +474,7 @@ impl ResponseState {
         }
         record.counts.input = input.or(record.counts.input);
         record.counts.output = output.or(record.counts.output).or(event.counts.output);
-        record.reasoning = event.reasoning.or(record.reasoning);
+        record.reasoning = event.reasoning.map(at_most).or(record.reasoning);
         if let Some(finish) = event.finish {
             record.finish = Some(finish_reason(finish));
         }
@@ -485,18 +490,18 @@ impl ResponseState {
                 {
                     // Until now, each had one.
                     record.later_tokens.resize(record.itl_ms.len(), 1);
-                    record.later_tokens.push(u32::try_from(tokens).unwrap_or(u32::MAX));
+                    record.later_tokens.push(at_most(tokens));
                 }
                 record
                     .itl_ms
                     .push(((at.as_secs_f64() - before.as_secs_f64()) * 1e3) as f32);
             }
-            None => (record.first_tokens, record.first_bytes) = (event.tokens, event.bytes),
+            None => (record.first_tokens, record.first_bytes) = (event.tokens.map(at_most), at_most(event.bytes)),
         }
         record.first_token.get_or_insert(at);
         record.last_token = Some(at);
         record.events += 1;
-        record.text_bytes = record.text_bytes.saturating_add(event.bytes);
+        record.text_bytes = record.text_bytes.saturating_add(at_most(event.bytes));
         if event.visible {
             record.first_visible.get_or_insert(at);
             record.visible_events += 1;
@@ -504,8 +509,8 @@ impl ResponseState {
         record.tokens_seen = record
             .tokens_seen
             .zip(event.tokens)
-            .map(|(sum, more)| sum.saturating_add(more));
-        if record.events > record.output.saturating_mul(2).saturating_add(MAX_MORE) {
+            .map(|(sum, more)| sum.saturating_add(at_most(more)));
+        if u64::from(record.events) > record.output.saturating_mul(2).saturating_add(MAX_MORE) {
             let (events, asked) = (record.events, record.output);
             self.malformed.get_or_insert_with(|| {
                 format!(
@@ -531,7 +536,7 @@ impl ResponseState {
     fn has_full_length(&self) -> bool {
         let record = &self.record;
         let counted = record.counts.output.filter(|output| *output > 0);
-        let output = counted.or(record.tokens_seen).unwrap_or(record.events);
+        let output = counted.unwrap_or_else(|| u64::from(record.tokens_seen.unwrap_or(record.events)));
         record.output > 0 && record.events > 0 && output >= record.output
     }
 
@@ -565,7 +570,7 @@ impl ResponseState {
     /// engine says how many there were.
     fn impossible_count(&self) -> Option<String> {
         let Counts { input, output } = self.record.counts;
-        let thoughts = self.record.reasoning.unwrap_or_default();
+        let thoughts = self.record.reasoning.map_or(0, u64::from);
         let thoughts = thoughts.min(self.record.output.saturating_mul(2).saturating_add(MAX_MORE));
         let possible = self.most_tokens.saturating_mul(2).saturating_add(thoughts);
         if let Some(output) = output.filter(|output| *output > possible) {

@@ -88,7 +88,7 @@ pub trait RequestSource: Send + Sync {
 
     /// A request was rejected for now, after `before` other times. Returns how long to wait before it is sent again; `None`
     /// if it has failed. Called on the thread that reads responses, so it must be fast.
-    fn rejected(&self, _rejection: &Rejection, _before: u64) -> Option<Duration> {
+    fn rejected(&self, _rejection: &Rejection, _before: u32) -> Option<Duration> {
         None
     }
 

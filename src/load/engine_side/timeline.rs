@@ -187,8 +187,8 @@ fn join_requests(rows: &mut [TimelineRow], records: &[RequestRecord]) {
         ended[end] += 1;
         done[end] += u64::from(record.outcome == RequestOutcome::Completed);
         let Some(first) = record.first_token else { continue };
-        let produced = record.counts.output.or(record.tokens_seen).unwrap_or(record.events);
-        let each = share(produced, record.events.max(1));
+        let produced = record.produced();
+        let each = share(produced, u64::from(record.events.max(1)));
         let mut row = row_of(rows, first.as_secs_f64());
         for at in record.token_times().map(|at| at.as_secs_f64()) {
             while row < rows.len() && rows[row].seconds < at {
@@ -237,7 +237,7 @@ mod tests {
             last_token: Some(at(last)),
             ended: at(last),
             itl_ms: itl_ms.to_vec(),
-            events: itl_ms.len() as u64 + 1,
+            events: itl_ms.len() as u32 + 1,
             tokens_seen: None,
             counts: Counts {
                 input: Some(10),

@@ -260,7 +260,7 @@ impl LatencyMetric {
         match self {
             Self::TtftMs => record.ttft_ms(record.sent),
             Self::E2elMs => record.e2el_ms(record.sent),
-            Self::TpotMs => record.tpot_ms(record.counts.output.or(record.tokens_seen).unwrap_or(record.events)),
+            Self::TpotMs => record.tpot_ms(record.produced()),
             Self::ItlMs => {
                 let gaps = &record.itl_ms;
                 (!gaps.is_empty()).then(|| gaps.iter().map(|gap| f64::from(*gap)).sum::<f64>() / gaps.len() as f64)

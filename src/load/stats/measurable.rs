@@ -112,7 +112,7 @@ pub(super) fn unmeasured(completed: &[Evaluated<'_>]) -> (Unmeasured, Vec<Warnin
 fn comes_at_once(request: Evaluated<'_>) -> Option<bool> {
     let record = request.record;
     let (first, last) = (record.first_token?, record.last_token?);
-    if record.events.max(request.output.unwrap_or_default()) < MIN_TOKENS {
+    if u64::from(record.events).max(request.output.unwrap_or_default()) < MIN_TOKENS {
         return None;
     }
     let whole = last.saturating_sub(record.sent);

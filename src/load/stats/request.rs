@@ -57,9 +57,9 @@ impl<'a> EvaluatedRequest<'a> {
 
     pub(super) fn new(record: &'a RequestRecord, settings: &Settings) -> Self {
         let tokenized = settings.tokenized.get(&record.index).copied();
-        let reported = record.tokens_seen.filter(|_| record.events > 0);
+        let reported = record.tokens_seen.filter(|_| record.events > 0).map(u64::from);
         let full = record.ended_at_length().then_some(record.output);
-        let events = Some(record.events).filter(|events| *events > 0);
+        let events = Some(u64::from(record.events)).filter(|events| *events > 0);
         let output = record.counts.output.or(tokenized).or(reported).or(full).or(events);
         let result = match &record.outcome {
             RequestOutcome::CutOff => RequestResult::CutOff,
@@ -94,7 +94,7 @@ impl<'a> EvaluatedRequest<'a> {
     /// How often the server rejected it.
     pub(super) fn rejections(&self) -> u64 {
         let failed = self.record.failure().and_then(|failure| failure.form.status());
-        self.record.rejections + u64::from(matches!(failed, Some(429 | 503)))
+        u64::from(self.record.rejections) + u64::from(matches!(failed, Some(429 | 503)))
     }
 
     /// Why it did not complete; empty if it did.
@@ -193,10 +193,10 @@ pub struct Disagreement {
 impl Tokens {
     pub(super) fn new(completed: &[Evaluated<'_>], settings: &Settings) -> Self {
         let tokenized = |request: &EvaluatedRequest<'_>| settings.tokenized.get(&request.record.index).copied();
-        let reported = |request: &EvaluatedRequest<'_>| request.record.tokens_seen;
+        let reported = |request: &EvaluatedRequest<'_>| request.record.tokens_seen.map(u64::from);
         let events = |request: &EvaluatedRequest<'_>| {
             let unstreamed = request.record.unstreamed();
-            Some(request.record.events + unstreamed.min(request.output.unwrap_or_default()))
+            Some(u64::from(request.record.events) + unstreamed.min(request.output.unwrap_or_default()))
         };
         let tokens = sum(completed, reported);
         Self {
@@ -206,7 +206,7 @@ impl Tokens {
             },
             tokenizer: sum(completed, tokenized),
             events: EventTokens {
-                count: completed.iter().map(|request| request.record.events).sum(),
+                count: completed.iter().map(|request| u64::from(request.record.events)).sum(),
                 tokens,
             },
             hidden: sum(completed, hidden),
@@ -278,9 +278,9 @@ impl Tokens {
 /// each event carries one.
 fn hidden(request: &EvaluatedRequest<'_>) -> Option<u64> {
     let record = request.record;
-    let unseen = record.events.saturating_sub(record.visible_events);
-    let one_each = unseen == 0 || request.output == Some(record.events);
-    record.reasoning.or(one_each.then_some(unseen))
+    let unseen = u64::from(record.events.saturating_sub(record.visible_events));
+    let one_each = unseen == 0 || request.output == Some(u64::from(record.events));
+    record.reasoning.map(u64::from).or(one_each.then_some(unseen))
 }
 
 /// Warnings about how the completed requests ended, and about what they hide.

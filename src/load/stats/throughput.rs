@@ -136,7 +136,7 @@ fn tokens_per_event(request: &EvaluatedRequest<'_>, typical: f64) -> f64 {
     let counted = record
         .counts
         .output
-        .or(record.tokens_seen.filter(|_| record.events > 0));
+        .or(record.tokens_seen.filter(|_| record.events > 0).map(u64::from));
     match request.output.filter(|_| request.completed()).or(counted) {
         // A cut-off response has no total count, and its events may report 0 tokens.
         Some(output) if output > 0 => output as f64 / events as f64,
@@ -148,7 +148,7 @@ fn tokens_per_event(request: &EvaluatedRequest<'_>, typical: f64) -> f64 {
 fn typical_tokens_per_event(all: &[EvaluatedRequest<'_>]) -> f64 {
     let completed = || all.iter().filter(|request| request.completed());
     let tokens: u64 = completed().filter_map(|request| request.output).sum();
-    let events: u64 = completed().map(|request| request.record.events).sum();
+    let events: u64 = completed().map(|request| u64::from(request.record.events)).sum();
     if tokens > 0 && events > 0 {
         tokens as f64 / events as f64
     } else {

@@ -56,7 +56,7 @@ fn any_record() -> impl Strategy<Value = RequestRecord> {
         0_u64..200,
         prop::collection::vec(0_u16..50, 0..12),
     );
-    let rest = (0_u8..8, any::<bool>(), 0_u64..14, prop::option::of(0_u64..14));
+    let rest = (0_u8..8, any::<bool>(), 0_u64..14, prop::option::of(0_u32..14));
     (times, rest).prop_map(|((due, late, first, gaps), (way, warmup, output, seen))| {
         let at = |ms: u64| Duration::from_millis(due + ms);
         let sent = late;
@@ -80,7 +80,7 @@ fn any_record() -> impl Strategy<Value = RequestRecord> {
             first_token: answered.then(|| at(sent + first)),
             last_token: answered.then(|| at(last)),
             ended: at(last + 1),
-            events: if answered { gaps.len() as u64 + 1 } else { 0 },
+            events: if answered { gaps.len() as u32 + 1 } else { 0 },
             itl_ms: gaps.into_iter().map(f32::from).collect(),
             tokens_seen: seen,
             counts: Counts {
