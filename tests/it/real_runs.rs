@@ -485,16 +485,74 @@ fn the_memory_of_vllm_is_explained_but_for_less_than_half_a_gib() {
 
 #[test]
 fn two_gpus_are_told_apart() {
-    let two = result("vllm-two-gpus");
-    let each = two["per_gpu"].as_array().unwrap();
-    assert_eq!(each.len(), 2);
-    for gpu in each {
-        let parts = parts(gpu);
-        assert!((parts["weights"] - 6.8).abs() < 0.01, "{parts:?}");
-        assert!(parts["unexplained"].abs() < 0.5, "{parts:?}");
+    for name in ["vllm-two-gpus", "docker-two-gpus"] {
+        let two = result(name);
+        let each = two["per_gpu"].as_array().unwrap();
+        assert_eq!(each.len(), 2);
+        for gpu in each {
+            let parts = parts(gpu);
+            assert!((parts["weights"] - 6.8).abs() < 0.01, "{name}: {parts:?}");
+            assert!(parts["unexplained"].abs() < 0.5, "{name}: {parts:?}");
+        }
+        let sum: u64 = each.iter().map(|gpu| gpu["total"].as_u64().unwrap()).sum();
+        assert_eq!(Some(sum), two["all"]["total"].as_u64());
     }
-    let sum: u64 = each.iter().map(|gpu| gpu["total"].as_u64().unwrap()).sum();
-    assert_eq!(Some(sum), two["all"]["total"].as_u64());
+}
+
+/// `device_map` is auto: the layers of a model that one GPU would hold are spread over both.
+#[test]
+fn transformers_spreads_a_model_over_two_gpus() {
+    let memory = std::fs::read_to_string(folder("transformers-two-gpus").join("memory/engine-1.csv")).unwrap();
+    let mut rows = csv::Reader::from_reader(memory.as_bytes());
+    let used: Vec<[u64; 2]> = rows
+        .records()
+        .map(|row| [5, 6].map(|column| row.as_ref().unwrap()[column].parse().unwrap()))
+        .collect();
+    for gpu in [0, 1] {
+        let most = used.iter().map(|both| both[gpu]).max().unwrap();
+        assert!(most as f64 > GIB, "{gpu}: {most}");
+    }
+}
+
+#[test]
+fn the_layers_of_a_model_on_a_gpu_add_up() {
+    let found = result("transformers-layers");
+    let layers = found["layers"].as_array().unwrap();
+    let weights: u64 = layers
+        .iter()
+        .map(|layer| layer["parameter_bytes"].as_u64().unwrap())
+        .sum();
+    assert_eq!(Some(weights), found["parameter_bytes"].as_u64());
+    assert_eq!(
+        layers
+            .iter()
+            .filter(|layer| layer["type"] == "LlamaDecoderLayer")
+            .count(),
+        32
+    );
+    let on_gpu = |row: &&Value| row["device_us"].as_f64().is_some_and(|time| time > 0.0);
+    assert!(found["operations"].as_array().unwrap().iter().filter(on_gpu).count() > 10);
+    // Keys and values of 4,096 and then 4,097 tokens, of 128 KiB each.
+    let cached = &found["generated"]["kv_bytes"];
+    assert_eq!(cached[1].as_u64().unwrap() - cached[0].as_u64().unwrap(), 128 << 10);
+}
+
+#[test]
+fn the_kv_cache_and_the_graphs_of_vllm_in_docker_are_measured() {
+    shown("docker-kv-cache").stdout("128.04 KiB a token");
+    let graphs = result("docker-cuda-graphs");
+    let rate = |setting: bool| {
+        let trials = graphs["trials"].as_array().unwrap();
+        let of = |trial: &&Value| {
+            graphs["settings"][trial["setting"].as_u64().unwrap() as usize]["options"]["cuda_graphs"] == setting
+        };
+        trials.iter().find(of).unwrap()["figures"]["output_throughput"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!(rate(true) > 3.0 * rate(false));
+    let slo = result("docker-slo");
+    assert_eq!((&slo["meets"], &slo["fails"]), (&Value::from(128), &Value::Null));
 }
 
 #[test]
