@@ -1,5 +1,7 @@
 //! A user looks for the launch settings that serve a workload best.
 
+use serde_json::Value;
+
 use crate::support::{Profiler, killed_and_resumed_at};
 
 /// An engine that by default serves four requests at a time, and could serve many more.
@@ -65,6 +67,34 @@ fn a_killed_run_finds_the_better_setting_and_confirms_it() {
         .lines()
         .filter(|line| line.contains("\"event\":\"began\"") && line.contains("\"tune\":\"defaults\""));
     assert_eq!(defaults.count(), 1, "{journal}");
+}
+
+/// The start and the seed of each load that was measured. Each level of a start has its own seed.
+fn measured(journal: &str) -> Vec<(String, u64)> {
+    let mut start = String::new();
+    let mut loads = Vec::new();
+    for line in journal.lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        match (event["event"].as_str(), event["kind"].as_str()) {
+            (Some("began"), Some("experiment")) => start = event["args"]["trial"]["tune"].to_string(),
+            (Some("done"), Some("load")) => {
+                loads.push((start.clone(), event["args"]["load"]["seed"].as_u64().unwrap()))
+            }
+            _ => {}
+        }
+    }
+    loads
+}
+
+#[test]
+fn a_level_is_not_measured_again_when_its_start_was_cut_short() {
+    let done = "\"event\":\"done\",\"kind\":\"load\"";
+    let (_, journal) = killed_and_resumed_at(tune(&NARROW, 4), done, 2);
+    let mut loads = measured(&journal);
+    let all = loads.len();
+    loads.sort();
+    loads.dedup();
+    assert_eq!(loads.len(), all, "{loads:?}");
 }
 
 #[test]
