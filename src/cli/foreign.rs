@@ -101,7 +101,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("retries-per-point", "search.retries"),
     (
         "output-tolerance-pct",
-        "output_tolerance; in tokens: that share of the shortest output",
+        "output_tolerance; and a share is written in per cent, such as `5%`",
     ),
     ("k-neighbors", "search.k_neighbors"),
     ("m-random", "search.m_random"),

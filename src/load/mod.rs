@@ -13,6 +13,7 @@ mod framing;
 pub mod plan;
 mod record;
 pub mod stats;
+mod tolerance;
 
 pub use client::{
     BuildRequest, ClientHealth, Clock, ConcurrencyChange, Control, LOAD_TOKEN, LoadConfig, LoadRun, PROBE_TOKEN,
@@ -21,6 +22,7 @@ pub use client::{
 pub use framing::{Counts, Decode, Framing, StreamEvent};
 pub use record::{Failure, FailureForm, RequestOutcome, RequestRecord};
 pub use stats::Summary;
+pub use tolerance::Tolerance;
 
 use engine_side::{Cost, EngineStats};
 use plan::{EndReason, LatencyMetric, Statistic};

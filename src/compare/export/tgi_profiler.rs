@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::boundary::{Boundary, Moves, Record, Scalar};
 use crate::fault::{Fault, Result};
+use crate::load::Tolerance;
 use crate::run::Evidence;
 
 /// tgi-profiler's `profile_res_*.json` as its version 1.0.0 does: `config` with twenty keys, `results[]`
@@ -27,8 +28,8 @@ pub struct TgiProfiler {
     gpus: Vec<Value>,
     /// Search options under that tool's names; unknown ones are ignored.
     search: Map<String, Value>,
-    /// Output tokens that may be missing from a success.
-    output_tolerance: u64,
+    /// What may be missing from a success.
+    output_tolerance: Tolerance,
 }
 
 impl TgiProfiler {
@@ -75,7 +76,7 @@ impl TgiProfiler {
                 "grid_size": option("grid_size", json!(8)),
                 "refinement_rounds": option("refinement_rounds", json!(2)),
                 // In that file the tolerance is a share, here of the shortest output.
-                "output_tolerance_pct": self.output_tolerance as f64 / length(output.0)?.max(1) as f64,
+                "output_tolerance_pct": self.output_tolerance.share_of(length(output.0)?.max(1).unsigned_abs()),
                 "temp": 1.0,
                 "multimodal": false,
                 "dummy_image_path": null,

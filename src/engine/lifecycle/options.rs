@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::fault::{Fault, Result};
+use crate::load::Tolerance;
 use crate::prompt::{Hub, PromptCache};
 use crate::run::{Limits, Run};
 use crate::runtime::{
@@ -103,8 +104,8 @@ pub struct LaunchOptions {
     /// Seconds that each request of a probe may take. Default: a minute for an attached server of unknown speed, else
     /// ten times the expected duration.
     pub request_timeout: Option<f64>,
-    /// Output tokens that may be missing from an answer that counts as `ok`.
-    pub output_tolerance: u64,
+    /// What may be missing from an answer that counts as `ok`.
+    pub output_tolerance: Tolerance,
     /// Retries of a probe after an early end of text or an overloaded engine. Default: 3.
     pub retries: Option<u32>,
     /// Whether every probe and every load gets a fresh engine. Default: false.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::lifecycle::options::{seconds, some_seconds, wrong};
 use crate::fault::Result;
+use crate::load::Tolerance;
 use crate::load::plan::{Arrival, Arrivals, Length, Pattern, Precision, RateProfile, Stop, Warmup};
 use crate::load::stats::Slo;
 
@@ -61,9 +62,9 @@ pub struct LoadOptions {
     /// Seconds without running requests, while all unfinished requests are queued, after which the load is given up.
     /// Default: 20.
     pub stall: Option<f64>,
-    /// Output tokens that may be missing from an answer without a warning. Default: the engine's.
+    /// What may be missing from an answer without a warning. Default: the engine's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_tolerance: Option<u64>,
+    pub output_tolerance: Option<Tolerance>,
     /// Seed of arrivals and lengths. Default: the run's seed. Each repeat uses the next number.
     pub seed: Option<u64>,
     /// Latency limits of a good request (goodput).

@@ -19,7 +19,7 @@ use crate::engine::wire::batch::STALL;
 use crate::engine::wire::protocol;
 use crate::fault::{Fault, Result};
 use crate::load::plan::{Arrivals, FilePrompt, Length, LoadPlan, Sizes, Warmup, read_prompts, read_trace};
-use crate::load::{ConcurrencyChange, LoadConfig, RequestRecord, Slots};
+use crate::load::{ConcurrencyChange, LoadConfig, RequestRecord, Slots, Tolerance};
 use crate::prompt::{Content, Prompts};
 use crate::run::Limits;
 use crate::runtime::Permits;
@@ -170,8 +170,8 @@ pub(crate) struct Session {
     prompts: Option<Arc<Prompts>>,
     pub(crate) timeout: Duration,
     pub(crate) stall: Duration,
-    /// Tokens that may be missing from an answer without a word.
-    pub(crate) tolerance: u64,
+    /// What may be missing from an answer without a word.
+    pub(crate) tolerance: Tolerance,
     pub(crate) clock: ModelClock,
 }
 
@@ -228,8 +228,8 @@ pub(crate) fn session(
         clock: ModelClock::new(running.server.time_scale()),
         tolerance: options
             .output_tolerance
-            .unwrap_or(0)
-            .max(engine.options.output_tolerance),
+            .unwrap_or_default()
+            .or(engine.options.output_tolerance),
         options,
     })
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::boundary::Overload;
 use crate::engine::lifecycle::options::some_seconds;
 use crate::fault::Result;
+use crate::load::Tolerance;
 use crate::run::ProbeAnswer;
 use crate::telemetry::{Sampler, Series};
 
@@ -31,8 +32,8 @@ pub struct ProbeOptions {
     pub stall: Option<f64>,
     /// Retries after an early end of text or an overloaded engine. Default: the engine's.
     pub retries: Option<u32>,
-    /// Missing output tokens that still count as `ok`.
-    pub output_tolerance: u64,
+    /// What may be missing from an answer that counts as `ok`.
+    pub output_tolerance: Tolerance,
     /// Whether `preempted` and `queued` count as fitting.
     pub overload: Overload,
 }
@@ -43,7 +44,7 @@ impl Default for ProbeOptions {
             timeout: None,
             stall: None,
             retries: None,
-            output_tolerance: 0,
+            output_tolerance: Tolerance::default(),
             overload: Overload::Fails,
         }
     }

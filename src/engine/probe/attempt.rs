@@ -136,7 +136,7 @@ pub(crate) fn attempt(
     let judged = |near| {
         let seen = Observation {
             requested,
-            tolerance: options.output_tolerance.max(engine.options.output_tolerance),
+            tolerance: options.output_tolerance.or(engine.options.output_tolerance),
             answers: &answers,
             exit: exit.as_ref(),
             survived,

@@ -29,7 +29,7 @@ use crate::engine::verdict::observation::Judgement;
 use crate::engine::verdict::residency::longer_output;
 use crate::engine::wire::refusal::{Credentials, refusal, wait_longer};
 use crate::fault::{Fault, Kind, Result};
-use crate::load::{PROBE_TOKEN, RequestRecord, Summary, check_in_flight};
+use crate::load::{PROBE_TOKEN, RequestRecord, Summary, Tolerance, check_in_flight};
 use crate::run::EnginePhase;
 use crate::run::{Evidence, Limits, ProbeAnswer};
 use crate::runtime::RuntimeKind;
@@ -245,7 +245,7 @@ fn keep_in_flight(
     let form = request(engine, &longer.point()?, live.running.as_ref())?;
     // The attempt may produce any part of the longer output.
     let options = ProbeOptions {
-        output_tolerance: u64::MAX,
+        output_tolerance: Tolerance::ANY,
         ..options
     };
     let mut second = attempt(engine, live, &form, longer, options)?;

@@ -218,7 +218,7 @@ fn check_counts(answer: &RequestRecord, seen: &Observation<'_>) -> Option<Judgem
         let bound = seen.reported.bound(&beyond).filter(|_| input < requested.input);
         return Some(input_count(input, requested).explained_by(bound));
     }
-    if output.saturating_add(seen.tolerance) >= requested.output {
+    if seen.tolerance.admits(output, requested.output) {
         return None;
     }
     let finish = answer.finish.as_deref().unwrap_or_default();
@@ -463,7 +463,7 @@ mod count_tests {
     use super::super::bounds::EngineBounds;
     use super::*;
     use crate::engine::facts::queue::QueueMetrics;
-    use crate::load::Counts;
+    use crate::load::{Counts, Tolerance};
 
     const REQUESTED: Limits = Limits {
         input: 10,
@@ -484,7 +484,7 @@ mod count_tests {
         };
         let queue = QueueMetrics::default();
         let seen = Observation {
-            tolerance: 1,
+            tolerance: Tolerance::tokens(1),
             ..Observation::from_limits(REQUESTED, &[], &queue, &reported)
         };
         let judgement = check_counts(&answer, &seen)?;

@@ -4,7 +4,7 @@ use super::bounds::{Bound, EngineBounds};
 use crate::boundary::{Cause, Verdict};
 use crate::engine::facts::queue::QueueMetrics;
 use crate::engine::wire::refusal::Credentials;
-use crate::load::RequestRecord;
+use crate::load::{RequestRecord, Tolerance};
 use crate::run::Limits;
 use crate::runtime::Exit;
 
@@ -12,7 +12,7 @@ use crate::runtime::Exit;
 pub(crate) struct Observation<'a> {
     pub(crate) requested: Limits,
     /// Output tokens that may be missing.
-    pub(crate) tolerance: u64,
+    pub(crate) tolerance: Tolerance,
     pub(crate) answers: &'a [RequestRecord],
     /// Exit of the engine's process, if it exited.
     pub(crate) exit: Option<&'a Exit>,
@@ -99,7 +99,7 @@ impl<'a> Observation<'a> {
     ) -> Self {
         Self {
             requested,
-            tolerance: 0,
+            tolerance: Tolerance::default(),
             answers,
             exit: None,
             survived: None,

@@ -32,6 +32,7 @@ pub(in crate::load) use summary::{interpolated, mean, min_sample_size};
 pub(in crate::load) use throughput::concurrency_steps;
 
 use super::record::RequestRecord;
+use super::tolerance::Tolerance;
 use crate::warning::Warning;
 
 /// Inputs of the statistics besides the records.
@@ -46,8 +47,8 @@ pub struct Settings {
     /// Whether prompts must have the requested token counts, so that another count is a failure, and answers should. False
     /// for a user's prompts: their counts may be unknown, and an answer may stop by itself.
     pub exact: bool,
-    /// Tokens that may be missing from an answer without a word.
-    pub tolerance: u64,
+    /// What may be missing from an answer without a word.
+    pub tolerance: Tolerance,
     /// The engine is simulated, and its clock is not this machine's: delays of this machine count many times, so latencies
     /// are not judged.
     pub timeless: bool,

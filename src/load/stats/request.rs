@@ -88,7 +88,7 @@ impl<'a> EvaluatedRequest<'a> {
         settings.exact
             && self
                 .output
-                .is_some_and(|output| output.saturating_add(settings.tolerance) < asked)
+                .is_some_and(|output| !settings.tolerance.admits(output, asked))
     }
 
     /// How often the server rejected it.

@@ -258,8 +258,8 @@ pub mod methods {
     /// Tests one point on the engine, with options: `timeout` (seconds per request; by default ten times the usual
     /// duration, at least a minute), `stall` (20: seconds without a running request, by the engine's metrics, after
     /// which all waiting requests are cancelled), `retries` (3, or the value given at launch: after an output that ended early, or
-    /// if the engine is overloaded), `output_tolerance` (0, or the value given at launch if that is larger: output tokens that may be
-    /// missing from an `ok`), `overload` (`fails`: how `preempted` and `queued` count in `moves`).
+    /// if the engine is overloaded), `output_tolerance` (0, or the value given at launch if that is larger: output tokens, or a
+    /// share of them such as `"5%"`, that may be missing from an `ok`), `overload` (`fails`: how `preempted` and `queued` count in `moves`).
     ///
     /// # Errors
     ///
@@ -671,7 +671,8 @@ pub mod methods {
     /// `repeats` (1): number of repetitions, each with the next seed. `seed` (default: the run's). `timeout` (seconds
     /// per request). `stall` (20: seconds after which the load is given up if nothing runs and everything waits, by the
     /// engine's metrics). `slo: #{ ttft_ms, tpot_ms, e2el_ms, itl_ms }`. `price_per_hour` (of all devices together).
-    /// `metrics_hz` (10). `output_tolerance` (the engine's: tokens that may be missing from an answer without a warning).
+    /// `metrics_hz` (10). `output_tolerance` (the engine's: tokens, or a share such as `"5%"`, that may
+    /// be missing from an answer without a warning).
     ///
     /// In a closed loop, a request that the server rejects (429 or 503) is sent again, after the time that the server asks
     /// for or else after a growing one; its latencies count from the attempt that was accepted. After 60 seconds without

@@ -474,7 +474,7 @@ pub mod files {
     /// `output`.
     ///
     /// Options: `model` (`""`), `gpus` (`[0]`), `search` (`#{}`), the options of `neighbours::search`, and
-    /// `output_tolerance` (0 tokens), which is written as a share of the shortest output. That format has only success
+    /// `output_tolerance` (0): tokens, written as a share of the shortest output, or a share such as `"5%"`. That format has only success
     /// and failure. An inconclusive point is written as a failure, with our verdict as `error_type` and its cause and
     /// message as `error_msg`, so that `files::results` and `profiler show` recognize it. Each point has the time at
     /// which it was recorded; one from such a file keeps the time and the words of that file. For a short output only the verdict is

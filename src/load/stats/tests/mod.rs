@@ -5,7 +5,7 @@ mod properties;
 use std::time::Duration;
 
 use super::*;
-use crate::load::{FailureForm, RequestOutcome};
+use crate::load::{FailureForm, RequestOutcome, Tolerance};
 use properties::{record, settings};
 
 const CLOSED: TargetConcurrency = TargetConcurrency::Closed { concurrency: 2 };
@@ -83,7 +83,7 @@ fn a_wrong_prompt_is_a_failure_and_a_short_answer_counts_as_it_came() {
     let warns = |stats: &LoadStats| stats.warnings.iter().any(|warning| warning.code == "short_answers");
     assert!(warns(&stats));
     let tolerant = Settings {
-        tolerance: 3,
+        tolerance: Tolerance::tokens(3),
         ..settings(CLOSED)
     };
     let stats = LoadStats::from_records(&records, &tolerant);

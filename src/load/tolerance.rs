@@ -1,0 +1,106 @@
+//! How many tokens of an answer may be missing.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::Value;
+
+/// Output tokens that may be missing from an answer: a number (`26`), or a share of the tokens asked for (`"5%"`).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tolerance {
+    tokens: u64,
+    share: f64,
+}
+
+impl Tolerance {
+    /// Any part of the answer may be missing.
+    pub const ANY: Self = Self::tokens(u64::MAX);
+
+    /// So many tokens.
+    pub const fn tokens(tokens: u64) -> Self {
+        Self { tokens, share: 0.0 }
+    }
+
+    /// The larger of two, at each length.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.max(other.tokens),
+            share: self.share.max(other.share),
+        }
+    }
+
+    /// Whether an answer of `output` tokens is long enough where `asked` were asked for.
+    pub fn admits(self, output: u64, asked: u64) -> bool {
+        output.saturating_add(self.of(asked)) >= asked
+    }
+
+    /// The tokens that may be missing where `asked` were asked for.
+    pub fn of(self, asked: u64) -> u64 {
+        // A float's last digit makes no token.
+        self.tokens.max((self.share * asked as f64 + 1e-9) as u64)
+    }
+
+    /// The share of an answer that may be missing where at least `asked` are asked for.
+    pub fn share_of(self, asked: u64) -> f64 {
+        self.share.max(self.tokens as f64 / asked.max(1) as f64)
+    }
+}
+
+impl Serialize for Tolerance {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.share {
+            0.0 => serializer.serialize_u64(self.tokens),
+            share => serializer.collect_str(&format_args!("{}%", 100.0 * share)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Tolerance {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let share = value
+            .as_str()
+            .and_then(|text| text.strip_suffix('%')?.trim().parse().ok());
+        match (value.as_u64(), share) {
+            (Some(tokens), _) => Ok(Self::tokens(tokens)),
+            (_, Some(share)) if (0.0..=100.0).contains(&share) => Ok(Self {
+                tokens: 0,
+                share: share / 100.0,
+            }),
+            _ => Err(de::Error::custom(format!(
+                "a tolerance is a number of tokens, or a share of the output such as \"5%\", not `{value}`"
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_share_is_of_the_tokens_that_were_asked_for() {
+        let read = |value: Value| serde_json::from_value::<Tolerance>(value);
+        let share = read(json!("5%")).unwrap();
+        assert!(share.admits(95, 100) && !share.admits(94, 100) && !share.admits(18, 19));
+        assert_eq!(
+            read(json!("2.9%")).unwrap().of(1000),
+            29,
+            "0.029 × 1000 is less than 29 as a float"
+        );
+        let both = share.or(Tolerance::tokens(3));
+        assert_eq!((both.of(20), both.of(200), Tolerance::ANY.of(8)), (3, 10, u64::MAX));
+        assert_eq!(json!([share, Tolerance::tokens(8)]), json!(["5%", 8]));
+        for wrong in [
+            json!("5"),
+            json!(0.05),
+            json!(-1),
+            json!("101%"),
+            json!("x%"),
+            json!("nan%"),
+            json!(null),
+        ] {
+            assert!(read(wrong.clone()).is_err(), "{wrong}");
+        }
+    }
+}
