@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::plot::{Entry, Sheet};
 use super::{Block, Weight};
 use crate::fmt::{Gib, list, relative, signed};
-use crate::memory::compare::{EstimateComparison, ExternalEstimate, Term};
+use crate::memory::compare::{EstimateComparison, ExternalEstimate, Mark, Term};
 use crate::memory::{Component, Estimate, Fits, Part};
 
 /// A table with a column for each model; then the sources and notes of each.
@@ -192,7 +192,8 @@ fn estimate_finding(comparison: &EstimateComparison) -> String {
     }
 }
 
-/// Measured memory against an estimate. Differences are estimated minus measured, relative to measured.
+/// Measured memory against an estimate. Differences are estimated minus measured, relative to measured; the match is good
+/// within the variance that is expected of the component, and fair within twice that.
 pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &EstimateComparison) -> Vec<Block> {
     let gib = |bytes: Option<i64>| Entry::from(bytes.map(|bytes| Gib(bytes).to_string()));
     let rows = comparison.rows.iter().map(|row| {
@@ -204,6 +205,8 @@ pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Esti
             ("estimate", gib(row.said)),
             ("difference", difference.into()),
             ("%", percent.into()),
+            ("expected, %", format!("±{}", row.term.expected_variance()).into()),
+            ("match", row.mark.map_or("-", Mark::text).into()),
         ]
     });
     let finding = format!("{name} compared with {}: {}", claim.by, estimate_finding(comparison));

@@ -71,6 +71,17 @@ impl Term {
         term.map(|(term, ..)| *term)
     }
 
+    /// By how many per cent of the measured value an estimate of this term may be expected to differ: LLM-sizer's table.
+    pub fn expected_variance(self) -> f64 {
+        match self {
+            Term::Weights => 2.0,
+            Term::Total => 10.0,
+            Term::Kv | Term::KvPool | Term::KvUsed => 15.0,
+            Term::Activations => 30.0,
+            Term::CudaGraphs | Term::RuntimeContext | Term::Overhead => 40.0,
+        }
+    }
+
     /// The bytes of this term in a breakdown and a description of what they cover, for people. `listed` are the terms
     /// with their own figures.
     pub(super) fn measured(self, breakdown: &Breakdown, listed: &[Term]) -> Option<(i64, String)> {
@@ -121,6 +132,37 @@ impl Serialize for Term {
     }
 }
 
+/// How near an estimate of a term is to the measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// Within the term's expected variance.
+    Good,
+    /// Within twice the expected variance.
+    Fair,
+    /// Beyond it.
+    Poor,
+}
+
+impl Mark {
+    fn new(term: Term, percent: f64) -> Self {
+        match percent.abs() / term.expected_variance() {
+            within if within <= 1.0 => Self::Good,
+            within if within <= 2.0 => Self::Fair,
+            _ => Self::Poor,
+        }
+    }
+
+    /// For people; by words as well, since colours and signs are lost in a log.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Fair => "fair",
+            Self::Poor => "poor",
+        }
+    }
+}
+
 /// One term on both sides, in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TermComparison {
@@ -136,6 +178,8 @@ pub struct TermComparison {
     pub difference: Option<i64>,
     /// The difference in per cent of the measured value; `None` if nothing was measured or the value is not positive.
     pub percent: Option<f64>,
+    /// How near that is, by the term's expected variance.
+    pub mark: Option<Mark>,
 }
 
 /// Units that may follow a number, longest first, and their bytes.
@@ -257,6 +301,7 @@ fn row(term: Term, measured: Option<(i64, String)>, said: Option<i64>) -> TermCo
         said,
         difference,
         percent,
+        mark: percent.map(|percent| Mark::new(term, percent)),
     }
 }
 
