@@ -12,6 +12,12 @@ use crate::fault::{Fault, Kind, Result};
 use crate::fmt::Bytes;
 use crate::outside::{Bounded, is_too_large};
 
+/// Free bytes on the file system of `path`. None if it cannot be determined.
+pub fn disk_free(path: &Path) -> Option<u64> {
+    let stat = nix::sys::statvfs::statvfs(path).ok()?;
+    Some(stat.blocks_available() * stat.fragment_size())
+}
+
 /// Opens a regular file.
 ///
 /// # Errors

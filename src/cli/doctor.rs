@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::program::{Program, Status, json_text};
 use crate::fault::{Fault, Result};
+use crate::file::disk_free;
 use crate::fmt::GIB;
 use crate::prompt::Hub;
 use crate::run::forget_allowed;
@@ -265,7 +266,7 @@ fn hub_token(hub: &Result<Hub>) -> Finding {
 
 fn disk(path: &Path) -> Finding {
     let shown = fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
-    let Some(free) = runtime::disk_free(path) else {
+    let Some(free) = disk_free(path) else {
         return Finding::absent(
             format!("{} cannot be seen from here", shown.display()),
             "look at it where Docker runs",

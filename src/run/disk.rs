@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::fault::{Fault, Kind, Result};
+use crate::file::disk_free;
 use crate::fmt::thousands;
 use crate::task::lock;
 use crate::world::{Change, change};
@@ -71,6 +72,15 @@ pub(super) const RESERVE: u64 = 64 << 20;
 /// Bytes counted for each file or folder besides its contents, so that endless empty files reach the limit too.
 pub(super) const NAME: usize = 512;
 
+/// The disk that a run uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskUse {
+    /// Bytes in the run's folder, at most: replaced files may count twice.
+    pub written: u64,
+    /// Free bytes on its file system, if known.
+    pub free: Option<u64>,
+}
+
 /// The folder of a run, and its size limit.
 #[derive(Debug)]
 pub(super) struct Disk {
@@ -87,6 +97,14 @@ impl Disk {
             folder: folder.to_owned(),
             most: most.unwrap_or(MAX_DISK),
             held: Mutex::new(measured(folder)),
+        }
+    }
+
+    /// Bytes that the run has written, and those that are free beside it.
+    pub(super) fn used(&self) -> DiskUse {
+        DiskUse {
+            written: *lock(&self.held),
+            free: disk_free(&self.folder),
         }
     }
 

@@ -32,7 +32,7 @@ mod writer;
 
 pub use answer::{Operation, OperationKind, PointAnswer};
 pub use asked::AskedServer;
-pub use disk::{BoundedFile, WrittenFile};
+pub use disk::{BoundedFile, DiskUse, WrittenFile};
 pub use event::{EnginePhase, Event, RunStatus, Totals, engine_number, for_engine};
 pub use folder::Folder;
 pub use jobs::JobFolder;
@@ -304,6 +304,11 @@ impl Run {
     /// Adds a warning, unless it equals an earlier one.
     pub fn warn(&self, warning: impl Into<Warning>) -> Result<()> {
         self.note(Event::Warning(warning.into()))
+    }
+
+    /// The disk that this run uses; `None` if it has no folder.
+    pub fn disk_use(&self) -> Option<DiskUse> {
+        Some(self.writer.as_ref()?.disk.used())
     }
 
     /// Adds a listener.

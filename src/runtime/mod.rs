@@ -41,16 +41,9 @@ pub use supervise::supervise;
 pub use supervisor::Limits;
 
 use std::net::TcpListener;
-use std::path::Path;
 
 use crate::fault::{Fault, Result};
 use crate::run::{EnginePhase, Event, Run};
-
-/// Free bytes on the file system of `path`. None if it cannot be determined.
-pub fn disk_free(path: &Path) -> Option<u64> {
-    let stat = nix::sys::statvfs::statvfs(path).ok()?;
-    Some(stat.blocks_available() * stat.fragment_size())
-}
 
 /// Reports the current phase of a start to the run.
 fn phase(run: &Run, phase: EnginePhase, detail: &str) -> Result<()> {

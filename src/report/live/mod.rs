@@ -202,9 +202,8 @@ impl View {
     /// Redraws after time has passed without an event.
     fn tick(&mut self) {
         let elapsed = self.begun.elapsed();
-        self.advance(elapsed, |plain, state| {
-            plain.still_running(&state.doing(elapsed), state.log(), elapsed)
-        });
+        self.state.disk = self.run.upgrade().and_then(|run| run.disk_use());
+        self.advance(elapsed, |plain, state| plain.still_running(state, elapsed));
     }
 
     /// Redraws the screen. Without a screen, prints what `line` returns, if anything.
@@ -320,11 +319,17 @@ impl Plain {
         format!("[{}] {}", Clock(elapsed), text.trim_end())
     }
 
-    /// A sign of life after a long silence: the current activity, its duration, and the newest log line of a start.
-    fn still_running(&mut self, (doing, lasts): &(String, String), log: &str, elapsed: Duration) -> Option<String> {
+    /// A sign of life after a long silence: the current activity, its duration, the disk that the run uses, and the newest
+    /// log line of a start.
+    fn still_running(&mut self, state: &LiveState, elapsed: Duration) -> Option<String> {
+        if elapsed < self.last + MAX_SILENCE {
+            return None;
+        }
+        let (doing, lasts) = state.doing(elapsed);
+        let disk = state.disk().map_or_else(String::new, |disk| format!("; {disk}"));
+        let log = state.log();
         let colon = if log.is_empty() { "" } else { ": " };
-        let is_silent = elapsed >= self.last + MAX_SILENCE;
-        is_silent.then(|| self.stamped(&format!("still {doing}{lasts}{colon}{log}"), elapsed))
+        Some(self.stamped(&format!("still {doing}{lasts}{disk}{colon}{log}"), elapsed))
     }
 
     fn text(&mut self, event: &Event, elapsed: Duration) -> Option<String> {
@@ -498,6 +503,7 @@ mod output_tests {
 
     use super::*;
     use crate::boundary::{Moves, Point};
+    use crate::run::DiskUse;
 
     fn point(input: i64) -> Event {
         Event::Point {
@@ -562,15 +568,24 @@ mod output_tests {
     fn a_sign_of_life_is_shown_once_a_minute() {
         let mut plain = Plain::default();
         let second = Duration::from_secs(1);
-        let doing = ("loading vllm".to_owned(), ", for 1:01".to_owned());
+        let mut state = LiveState::default();
+        let detail = "vllm".to_owned();
+        let phase = EnginePhase::Loading;
+        let _ = state.update(&Event::Phase { phase, detail }, 9 * second);
+        let line = "weights 50 %".to_owned();
+        let _ = state.update(&Event::Log { line }, 60 * second);
+        state.disk = Some(DiskUse {
+            written: 3 << 20,
+            free: Some(5 << 30),
+        });
         assert!(plain.line(&point(7), 10 * second).is_some());
-        assert_eq!(plain.still_running(&doing, "", 69 * second), None);
-        let line = plain.still_running(&doing, "weights 50 %", 70 * second);
+        assert_eq!(plain.still_running(&state, 69 * second), None);
+        let line = plain.still_running(&state, 70 * second);
         assert_eq!(
             line.as_deref(),
-            Some("[1:10] still loading vllm, for 1:01: weights 50 %")
+            Some("[1:10] still loading vllm, for 1:01; disk 3.0 MiB written, 5.0 GiB free: weights 50 %")
         );
-        assert_eq!(plain.still_running(&doing, "", 71 * second), None);
+        assert_eq!(plain.still_running(&state, 71 * second), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::boundary::{Moves, Point};
 use crate::fmt;
 use crate::report::plot::{max_per_column, progress_bar, sparkline};
 use crate::report::{Bytes, Clock, Count, Page, WarningGroup};
-use crate::run::{AskedServer, Event, Operation, engine_number};
+use crate::run::{AskedServer, DiskUse, Event, Operation, engine_number};
 use crate::run::{EnginePhase, OperationKind};
 use crate::warning::{CLOCK_TOO_FAST, add_warning};
 
@@ -45,6 +45,7 @@ pub(super) struct LiveState {
     /// The lines that the script shows while it waits.
     watched: Vec<String>,
     pub(super) simulated: bool,
+    pub(super) disk: Option<DiskUse>,
 }
 
 /// The current activity of an engine.
@@ -219,6 +220,13 @@ impl LiveState {
         self.engines.first().map_or("", |engine| &engine.starts.log)
     }
 
+    /// The disk that the run uses: `disk 12.3 MiB written, 31.0 GiB free`.
+    pub(super) fn disk(&self) -> Option<String> {
+        let DiskUse { written, free } = self.disk?;
+        let free = free.map_or_else(String::new, |free| format!(", {} free", Bytes(free)));
+        Some(format!("disk {} written{free}", Bytes(written)))
+    }
+
     /// The lines for a terminal with this number of rows, fitted to the page's width.
     pub(super) fn lines(&mut self, elapsed: Duration, rows: usize, page: Page) -> Vec<String> {
         let mut lines = self.head(elapsed, page);
@@ -241,6 +249,7 @@ impl LiveState {
         for engine in &self.engines {
             lines.extend(engine.memory(elapsed, page));
         }
+        lines.extend(self.disk().iter().flat_map(|disk| flow(&[disk.clone()], page)));
         lines.extend(self.warning_line(page));
         // Leaves the rest of the screen to earlier output.
         let most = rows.saturating_sub(lines.len() + 1).min(MIN_PICTURE.max(2 * rows / 5));

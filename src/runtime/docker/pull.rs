@@ -13,9 +13,10 @@ use futures_util::StreamExt;
 use super::daemon::{self, DockerInfo};
 use super::{check_image, connect, registry, with_tag};
 use crate::fault::{Fault, Kind, Result};
+use crate::file::disk_free;
 use crate::fmt::{Clock, GIB};
 use crate::run::{EnginePhase, Run};
-use crate::runtime::{disk_free, phase};
+use crate::runtime::phase;
 use crate::warning::Warning;
 
 pub(super) struct Image {

@@ -26,13 +26,14 @@ use super::gpus::{self, Gpus};
 use super::network::{self, OwnNetwork};
 use super::{Container, ContainerRegistry};
 use crate::fault::{Fault, Result};
+use crate::file::disk_free;
 use crate::fmt::GIB;
 use crate::prompt::Hub;
 use crate::run::EnginePhase;
 use crate::run::{Run, hide_variables, hide_words};
 use crate::runtime::output::LineSplitter;
 use crate::runtime::state::Started;
-use crate::runtime::{Grant, HubModel, Launch, ServerLog, disk_free, free_port, launch, phase};
+use crate::runtime::{Grant, HubModel, Launch, ServerLog, free_port, launch, phase};
 use crate::task::lock;
 use crate::warning::Warning;
 
