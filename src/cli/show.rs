@@ -37,6 +37,17 @@ pub(super) struct Args {
     /// `summary.csv`), so that `vllm bench sweep plot FOLDER` reads them
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["csv", "json", "markdown", "export", "mlflow"])]
     vllm_sweep: Option<std::path::PathBuf>,
+    /// Write the loads of a run into FOLDER with the keys of hpml's studies: `metrics_data.json` (a row for each request),
+    /// `gpu_memory_data.json`, `kv_cache_data.json`; those of several loads in `load-N/`
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["csv", "json", "markdown", "export", "mlflow", "vllm_sweep"])]
+    hpml: Option<std::path::PathBuf>,
+}
+
+impl Args {
+    /// Whether the figures of a run go to another program instead of the terminal.
+    fn exports(&self) -> bool {
+        self.export.is_some() || self.mlflow.is_some() || self.vllm_sweep.is_some() || self.hpml.is_some()
+    }
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
@@ -47,7 +58,7 @@ enum Export {
 
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     if import::is_foreign(&args.path) {
-        if args.csv.is_some() || args.export.is_some() || args.mlflow.is_some() || args.vllm_sweep.is_some() {
+        if args.csv.is_some() || args.exports() {
             return Err(
                 Fault::usage("this needs the folder of a run, and this is a file of another tool")
                     .hint("give such a folder, or use --json"),
@@ -70,9 +81,10 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     if let Some(store) = &args.vllm_sweep {
         refuse_earlier_sweep(store)?;
     }
-    let files = match (&args.mlflow, &args.vllm_sweep) {
-        (Some(store), _) => Some((store, export::mlflow(&found))),
-        (_, Some(store)) => Some((store, export::vllm_sweep(&found, &folder)?)),
+    let files = match (&args.mlflow, &args.vllm_sweep, &args.hpml) {
+        (Some(store), ..) => Some((store, export::mlflow(&found))),
+        (_, Some(store), _) => Some((store, export::vllm_sweep(&found, &folder)?)),
+        (.., Some(store)) => Some((store, export::hpml(&found, &folder)?)),
         _ => None,
     };
     if let Some((store, files)) = files {
@@ -84,7 +96,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         }
         program.note(format!("added to {}", store.display()));
     }
-    if args.export.is_some() || args.mlflow.is_some() || args.vllm_sweep.is_some() {
+    if args.exports() {
         return Ok(0);
     }
     if let Some(name) = &args.csv {

@@ -1,6 +1,7 @@
 //! Writes results in formats that other programs read, one file for each: the counterpart of `import`.
 
 mod figures;
+mod hpml;
 mod mlflow;
 mod opentelemetry;
 mod prometheus;
@@ -9,6 +10,7 @@ mod tgi_profiler;
 mod vllm_bench;
 mod vllm_sweep;
 
+pub use hpml::hpml;
 pub use mlflow::mlflow;
 pub use opentelemetry::opentelemetry;
 pub use prometheus::prometheus;

@@ -27,9 +27,10 @@ pub(super) fn read_memory(file: &Node) -> Result<ComparisonInput, String> {
     pick(&mut case, file, MEMORY)?;
     case.facts.concurrency = file.count("max_concurrency")?;
     case.facts.capacity = file.number("total_memory_mb")?.map(|total| (total * MIB) as i64);
-    let mut notes = vec![
-        "memory is that of all GPUs of the machine, with other processes; TGI reserves its KV cache before the baseline is read, so that the growth does not show it".to_owned(),
-    ];
+    let mut notes = Vec::new();
+    if !is_ours(file) {
+        notes.push("memory is that of all GPUs of the machine, with other processes; TGI reserves its KV cache before the baseline is read, so that the growth does not show it".to_owned());
+    }
     if let (Some(prompts), Some(most)) = (file.count("num_prompts")?, file.count("max_concurrency")?)
         && prompts < most
     {
@@ -37,7 +38,8 @@ pub(super) fn read_memory(file: &Node) -> Result<ComparisonInput, String> {
     }
     Ok(ComparisonInput {
         model: file.text("model_name"),
-        engine: Some("tgi".to_owned()),
+        engine: engine(file, "tgi"),
+        simulated: is_simulated(file),
         series: vec![series(file, "GPU memory", Unit::Bytes, "history_memory_mb", MIB)?],
         cases: vec![case],
         notes,
@@ -50,12 +52,14 @@ pub(super) fn read_kv_cache(file: &Node) -> Result<ComparisonInput, String> {
     let mut case = Case::new("KV cache");
     case.metric("kv_usage", file.number("peak_usage_percent")?, Unit::Percent);
     Ok(ComparisonInput {
-        engine: Some("vllm".to_owned()),
+        engine: engine(file, "vllm"),
+        simulated: is_simulated(file),
         series: vec![series(file, "KV cache in use", Unit::Percent, "history_values", 1.0)?],
         cases: vec![case],
-        notes: vec![
-            "the prompts of this study were identical: with prefix caching they share blocks, and the usage is understated".to_owned(),
-        ],
+        notes: (!is_ours(file))
+            .then(|| "the prompts of this study were identical: with prefix caching they share blocks, and the usage is understated".to_owned())
+            .into_iter()
+            .collect(),
         ..ComparisonInput::default()
     })
 }
@@ -81,12 +85,31 @@ fn series(file: &Node, name: &str, unit: Unit, key: &str, factor: f64) -> Result
     })
 }
 
+/// Whether `export::hpml` wrote it; hpml's own scripts name no engine.
+fn is_ours(file: &Node) -> bool {
+    !file.at("engine").is_null()
+}
+
+fn is_simulated(file: &Node) -> bool {
+    file.at("simulated").0 == true
+}
+
+/// The engine that the file names, else that of the study.
+fn engine(file: &Node, study: &str) -> Option<String> {
+    file.text("engine").or_else(|| Some(study.to_owned()))
+}
+
 /// Rows of single requests, one case for each scenario and concurrency.
 pub(super) fn read_requests(file: &Node) -> Result<ComparisonInput, String> {
     let mut groups: BTreeMap<(String, u64), Vec<Node<'_>>> = BTreeMap::new();
     // The files of the mode with one request at a time have no total of concurrent requests.
     let mut single = false;
-    for row in file.objects()? {
+    let rows = file.objects()?;
+    let (named, simulated) = (
+        rows.first().and_then(|row| row.text("engine")),
+        rows.iter().any(is_simulated),
+    );
+    for row in rows {
         single |= row.at("aggregate_throughput_tok_per_sec").is_null();
         let key = (
             row.text("scenario").unwrap_or_default(),
@@ -121,7 +144,8 @@ pub(super) fn read_requests(file: &Node) -> Result<ComparisonInput, String> {
         cases.push(case);
     }
     Ok(ComparisonInput {
-        engine: Some("tgi".to_owned()),
+        engine: named.or_else(|| Some("tgi".to_owned())),
+        simulated,
         cases,
         notes: single
             .then(|| "a single request's tokens are counted as words where TGI gave no count, which understates throughput; its cost by request divides the price by one request's time, and is not taken".to_owned())

@@ -279,7 +279,7 @@ pub fn read(path: &Path) -> Result<ComparisonInput> {
 }
 
 /// The unit of `nvidia-smi`, and of torch's counters divided by 1024^2.
-const MIB: f64 = 1024.0 * 1024.0;
+pub(super) const MIB: f64 = 1024.0 * 1024.0;
 const GB: f64 = 1e9;
 
 /// A metric: its name, the path of its number in the file, and the factor that converts it to the unit.
