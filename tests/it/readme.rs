@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `sh` | shell commands, which must all succeed |
 //! | `sh exit=N` | the last command exits with this status |
+//! | `sh needs=NAME` | as `sh`, where this machine has that program |
 //! | `sh dry-run` | needs a GPU, a model or an image: `--dry-run` is added |
 //! | `sh server` | as `sh`, while a server listens on 127.0.0.1:8000 |
 //! | `sh background` | a server that runs until the end of the page |
@@ -26,7 +27,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use regex::Regex;
 use tempfile::TempDir;
 
-use crate::support::{Profiler, SHARED_STATE, model, temp};
+use crate::support::{Profiler, SHARED_STATE, model, needs_program, temp};
 
 /// One test per page, so that they run in parallel.
 macro_rules! pages {
@@ -51,6 +52,11 @@ pages! {
     commands "docs/commands.md"
     comparison "docs/comparison.md"
     faq "docs/faq.md"
+    from_hpml "docs/from-hpml.md"
+    from_llm_sizer "docs/from-llm-sizer.md"
+    from_tensorrt_graphs "docs/from-tensorrt-graphs.md"
+    from_tgi_profiler "docs/from-tgi-profiler.md"
+    from_the_profiling_guide "docs/from-the-profiling-guide.md"
     models "docs/models.md"
     parity "docs/parity.md"
     permissions "docs/permissions.md"
@@ -128,7 +134,7 @@ impl Page {
     /// Prepares a folder with the files of a checkout, a model to estimate, and a model for dry runs only.
     fn new(path: &'static str) -> Self {
         let folder = temp();
-        for name in ["scripts", "tests"] {
+        for name in ["docs", "scripts", "tests"] {
             std::os::unix::fs::symlink(root().join(name), folder.path().join(name)).unwrap();
         }
         std::fs::create_dir_all(folder.path().join("models/llama-8b")).unwrap();
@@ -161,7 +167,12 @@ impl Page {
                     self.run(&block.text, 0);
                 }
                 ["sh", "background"] => self.serve(&block.text),
-                ["sh", exit] => self.run(&block.text, exit.strip_prefix("exit=").unwrap().parse().unwrap()),
+                ["sh", word] => match word.split_once('=').unwrap() {
+                    ("exit", status) => self.run(&block.text, status.parse().unwrap()),
+                    ("needs", program) if needs_program(program) => self.run(&block.text, 0),
+                    ("needs", _) => {}
+                    _ => panic!("{}: {word}", self.path),
+                },
                 ["text"] => self.printed(&block.text),
                 ["text", run] => {
                     self.run(&format!("profiler show tests/data/runs/{run}"), 0);
@@ -251,7 +262,8 @@ fn lacks_gpu(commands: &str, printed: &str) -> bool {
 }
 
 /// Words of the predecessors' rows that stand for something of the reader's, and what is taken here.
-const PLACEHOLDERS: [(&str, &str); 28] = [
+const PLACEHOLDERS: [(&str, &str); 29] = [
+    ("show RUN --hpml FOLDER", "show done --hpml studies"),
     ("show RUN --vllm-sweep FOLDER", "show done --vllm-sweep swept"),
     ("--resume-from", "--resume-other true --resume-from"),
     (
@@ -509,6 +521,7 @@ fn quick(commands: &str) -> String {
         "kv_dtype",
         "tensor_parallel",
         "batch",
+        "profile",
     ];
     let of = |line: &str| {
         let script = line

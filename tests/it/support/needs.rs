@@ -82,6 +82,13 @@ pub fn needs_slurm() -> bool {
     available("slurm-wlm and munge, as root", super::slurm::installed())
 }
 
+/// A program on the PATH, such as jq or python3.
+#[track_caller]
+pub fn needs_program(name: &str) -> bool {
+    let version = Command::new(name).arg("--version").output();
+    available(name, version.is_ok_and(|output| output.status.success()))
+}
+
 /// OpenSSH's server and client; needs root.
 #[track_caller]
 pub fn needs_ssh() -> bool {
