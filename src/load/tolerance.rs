@@ -90,6 +90,10 @@ mod tests {
         );
         let both = share.or(Tolerance::tokens(3));
         assert_eq!((both.of(20), both.of(200), Tolerance::ANY.of(8)), (3, 10, u64::MAX));
+        assert_eq!(
+            (share.share_of(512), Tolerance::tokens(128).share_of(512)),
+            (0.05, 0.25)
+        );
         assert_eq!(json!([share, Tolerance::tokens(8)]), json!(["5%", 8]));
         for wrong in [
             json!("5"),

@@ -220,6 +220,8 @@ table! { ends_early:
     too_early: "", &["/result/verdict=\"short_output\"", "/result/output=5", "`ignore_eos` and `min_tokens`", "output=16"];
     still_too_early: "output_tolerance: 2", &["/result/verdict=\"short_output\""];
     early_but_tolerated: "output_tolerance: 3", &["/result/verdict=\"ok\""];
+    early_beyond_a_share: "output_tolerance: \"37%\"", &["/result/verdict=\"short_output\""];
+    early_within_a_share: "output_tolerance: \"38%\"", &["/result/verdict=\"ok\""];
 }
 
 /// Runs a load with nothing but the server's address; the server counts every request differently.

@@ -106,6 +106,15 @@ fn figures_of_a_calculator_beside_what_was_measured() {
         percent("kv")
     );
     assert_eq!(percent("activations"), 0.0);
+    // Expected within 2, 15, 30 and 40 %: far beyond, within twice (more than), within, and beyond twice.
+    for (term, mark) in [
+        ("weights", "poor"),
+        ("kv", "poor"),
+        ("activations", "good"),
+        ("overhead", "poor"),
+    ] {
+        assert_eq!(row(&document, term)["mark"], mark, "{term}");
+    }
     assert!(
         (percent("overhead") - 100.0).abs() < 1e-9,
         "graphs and what is unexplained, without other tenants"

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Profiler, temp};
+use crate::support::{Outcome, Profiler, temp};
 
 const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/runs");
 
@@ -162,6 +162,7 @@ fn vllms_plot_gets_the_folder_of_a_sweep() {
     let csv = fs::read_to_string(sweep.join("summary.csv")).unwrap();
     assert_eq!(csv.lines().count(), 5, "{csv}");
     let _ = export().code(2).stderr("name an empty folder");
+    reads_hpmls_files(&run);
     let read = Profiler::new()
         .arg("show")
         .arg(&sweep)
@@ -178,6 +179,56 @@ fn vllms_plot_gets_the_folder_of_a_sweep() {
         .run()
         .code(2)
         .stderr("no files of loads");
+}
+
+/// The files with hpml's keys have the figures of the run's loads, and are read back as what they are of.
+fn reads_hpmls_files(run: &Outcome) {
+    let export = |to: &str| {
+        let show = Profiler::new()
+            .current_dir(run.folder())
+            .args(["show", "run", "--hpml"]);
+        show.arg(to).run()
+    };
+    let _ = export("studies").success();
+    let read = |name: &str| -> Value {
+        let text = fs::read_to_string(run.folder().join("studies/load-2").join(name)).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let requests = read("metrics_data.json");
+    let requests = requests.as_array().unwrap();
+    let of_run = |number: u64| requests.iter().filter(|one| one["run"] == number).count();
+    assert_eq!(
+        [of_run(1), of_run(2), requests.len()],
+        [8, 8, 16],
+        "without the warm-up"
+    );
+    let one = &requests[0];
+    assert_eq!((&one["concurrency"], &one["tokens"]), (&4.into(), &8.into()));
+    let cost = one["cost_per_token_usd"].as_f64().unwrap() * one["aggregate_throughput_tok_per_sec"].as_f64().unwrap();
+    assert!((cost * 3600.0 - 2.93).abs() < 1e-9, "{one}");
+    let (memory, cache) = (read("gpu_memory_data.json"), read("kv_cache_data.json"));
+    let used = memory["history_memory_mb"].as_array().unwrap();
+    assert_eq!(used.len(), memory["history_times"].as_array().unwrap().len());
+    // The card of 24 GB that is simulated.
+    assert_eq!(memory["total_memory_mb"], 24564.0);
+    assert!(cache["peak_usage_percent"].as_f64().unwrap() > 0.1, "{cache}");
+    for name in ["metrics_data.json", "gpu_memory_data.json", "kv_cache_data.json"] {
+        let file = run.folder().join("studies/load-2").join(name);
+        let shown = Profiler::new()
+            .arg("show")
+            .arg(file)
+            .arg("--json")
+            .run()
+            .success()
+            .json();
+        assert_eq!(
+            (&shown["engine"], &shown["simulated"]),
+            (&"sim".into(), &true.into()),
+            "{name}"
+        );
+    }
+    let nothing = Profiler::new().args(["show", &format!("{RUNS}/vllm-how-many"), "--hpml", "studies"]);
+    let _ = nothing.run().code(2).stderr("no requests of loads");
 }
 
 /// Runs the steps of `action.yml` as a GitHub runner does.

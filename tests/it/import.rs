@@ -196,6 +196,7 @@ fn files_of_the_predecessors_are_drawn() {
         ("hpml-kv-cache.json", "kv-cache-in-use"),
         ("hpml-concurrency.csv", "curves"),
         ("vllm-bench-summary.csv", "curves"),
+        ("vllm-bench-run.json", "latencies"),
         ("vllm-sweep", "curves"),
     ] {
         let drawn = Profiler::new()

@@ -1,4 +1,4 @@
-//! Charts of a file of another tool: throughput and latency by concurrency, memory by component, memory of CUDA graphs,
+//! Charts of a file of another tool: throughput and latency by concurrency, or the latencies of one level, memory by component, memory of CUDA graphs,
 //! and values over time.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +26,16 @@ const CURVES: [(&str, &[&str]); 4] = [
     ("end-to-end latency (E2E), mean", &["mean_e2el_ms", "mean_latency_ms"]),
 ];
 
+/// Latencies of a file with one level, and their statistics, as parts of the metrics' names.
+const LATENCIES: [(&str, &str); 5] = [
+    ("time to first token (TTFT)", "ttft_ms"),
+    ("time per output token (TPOT)", "tpot_ms"),
+    ("inter-token latency (ITL)", "itl_ms"),
+    ("end-to-end latency (E2E)", "e2el_ms"),
+    ("latency", "latency_ms"),
+];
+const STATISTICS: [&str; 5] = ["mean", "median", "p90", "p95", "p99"];
+
 /// Torch's memory of a TensorRT-LLM engine.
 const GRAPHS: [(&str, &str); 2] = [
     ("reserved after the start", "reserved_after"),
@@ -33,7 +43,8 @@ const GRAPHS: [(&str, &str); 2] = [
 ];
 
 pub(super) fn all(input: &ComparisonInput) -> Vec<Plot> {
-    [curves(input), components(input), graphs(input), over_time(input)]
+    let by_level = curves(input).or_else(|| latencies(input));
+    [by_level, components(input), graphs(input), over_time(input)]
         .into_iter()
         .flatten()
         .collect()
@@ -98,6 +109,33 @@ fn curves(input: &ComparisonInput) -> Option<Plot> {
         panels.collect::<Vec<_>>(),
     );
     (!plot.panels.is_empty()).then(|| plot.with_alt(words, ""))
+}
+
+/// Bars of the statistics of each latency, of a file with a single case.
+fn latencies(input: &ComparisonInput) -> Option<Plot> {
+    let [case] = input.cases.as_slice() else { return None };
+    let panels = LATENCIES.into_iter().filter_map(|(title, metric)| {
+        let known = STATISTICS.into_iter().filter_map(|statistic| {
+            let figure = case.figure(&format!("{statistic}_{metric}"))?;
+            Some((statistic, figure.value, figure.unit))
+        });
+        let known: Vec<(&str, f64, Unit)> = known.collect();
+        let bars: Vec<Bar> = known
+            .iter()
+            .enumerate()
+            .map(|(at, (_, value, _))| Bar::new(at, *value))
+            .collect();
+        let axis = Axis::categories(known.iter().map(|(statistic, ..)| (*statistic).to_owned()));
+        Some(Panel::new(
+            title,
+            axis,
+            Axis::new("", known.first()?.2),
+            [Layer::bars("", bars, Colour::Series(0))],
+        ))
+    });
+    let panels: Vec<Panel> = panels.collect();
+    let words = format!("Mean, median and percentiles of {}.", case.name);
+    (!panels.is_empty()).then(|| Plot::new("latencies", "Latency", panels).with_alt(words, ""))
 }
 
 /// Says that not all cases are drawn; empty if they are.
