@@ -339,24 +339,54 @@ fn buffers_of_llamacpp_are_those_of_the_last_load_on_the_device() {
     assert_part(&found, "activations", 0.5, "engine_reported");
 }
 
-/// The engine reports nothing and allocates memory as requests arrive: weights and KV cache follow from the model's
-/// architecture.
-#[test]
-fn an_engine_without_a_pool_is_explained_by_its_architecture() {
-    let gib = |gib: f64| (gib * GIB) as i64;
-    let usage = json!({ "baseline": stage(0), "loaded": stage(gib(2.75)), "peak": stage(gib(4.0)) });
+/// The breakdown of an engine that reports nothing: a model of 2 GiB, with 32,768 tokens of 32 KiB in its cache.
+fn by_architecture(usage: &Value) -> Value {
+    let weights = (2.0 * GIB) as i64;
     let estimate = json!({
-        "weight_bytes": gib(2.0),
+        "weight_bytes": weights,
         "kv_bytes_per_token_per_rank": 32_768,
-        "ranks": [{ "parts": [{ "component": "weights", "bytes": gib(2.0), "provenance": "computed", "source": "config.json" }] }],
+        "ranks": [{ "parts": [{ "component": "weights", "bytes": weights, "provenance": "computed", "source": "config.json" }] }],
     });
-    let found = Bench::script(
+    Bench::script(
         "import \"std/memory\" as memory;
          let p = params(#{ usage: param(#{}, \"memory\"), estimate: param(#{}, \"architecture\") });
          breakdown::note(\"test\", #{ devices: memory::explain(#{ facts: #{}, usage: p.usage }, #{ tokens: 32768, estimate: p.estimate }) })",
     )
     .set(json!({ "usage": usage, "estimate": estimate }))
-    .value();
+    .value()
+}
+
+/// `device_map` spreads the layers of transformers over the GPUs: each has its share of the weights and of their cache.
+#[test]
+fn layers_that_are_spread_over_gpus_are_counted_once() {
+    let gib = |gib: f64| (gib * GIB) as i64;
+    let stage = |first: f64, second: f64| {
+        let gpu = |id: &str, used: f64| json!({ "id": id, "used": gib(used), "total": H200 });
+        json!({ "sum": gib(first + second), "per_gpu": [gpu("gpu0", first), gpu("gpu1", second)] })
+    };
+    let (before, ready, peak) = (stage(0.0, 0.0), stage(2.0, 0.5), stage(3.0, 1.0));
+    let seen = by_architecture(&json!({ "baseline": before, "loaded": ready, "peak": peak }));
+    assert_adds_up(&seen);
+    assert_part(&seen, "weights", 2.0, "computed");
+    assert_part(&seen, "kv_used", 1.0, "computed");
+    let of = |device: usize| &seen["per_gpu"][device]["parts"][0];
+    assert_eq!(
+        (&of(0)["component"], &of(1)["component"]),
+        (&json!("weights"), &json!("weights"))
+    );
+    let tenths = |device: usize| (10.0 * of(device)["bytes"].as_f64().unwrap() / GIB).round();
+    assert_eq!([0, 1].map(tenths), [16.0, 4.0]);
+    // It ran already when it was attached to.
+    let attached = by_architecture(&json!({ "peak": peak }));
+    assert_part(&attached, "weights", 2.0, "assumed");
+}
+
+/// The engine reports nothing and allocates memory as requests arrive: weights and KV cache follow from the model's
+/// architecture.
+#[test]
+fn an_engine_without_a_pool_is_explained_by_its_architecture() {
+    let gib = |gib: f64| (gib * GIB) as i64;
+    let found = by_architecture(&json!({ "baseline": stage(0), "loaded": stage(gib(2.75)), "peak": stage(gib(4.0)) }));
     assert_adds_up(&found);
     assert_part(&found, "weights", 2.0, "computed");
     assert_part(&found, "runtime_context", 0.75, "computed");
