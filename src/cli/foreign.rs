@@ -11,7 +11,8 @@ use crate::script::{Main, shipped};
 const FIRST: [&str; 3] = ["throughput", "adaptive", "slo"];
 
 /// Names in other tools, and the equivalents here: parameters, of which the script's first match is suggested, and
-/// options of the program, which begin with `--`. A remark may follow after a semicolon.
+/// options of the program, which begin with `--`. A remark may follow after a semicolon, or
+/// stand there alone, where there is no equivalent.
 const FOREIGN: &[(&str, &str)] = &[
     (
         "num-prompts max-requests request-count iterations num-requests n-requests",
@@ -103,6 +104,14 @@ const FOREIGN: &[(&str, &str)] = &[
         "output-tolerance-pct",
         "output_tolerance; and a share is written in per cent, such as `5%`",
     ),
+    (
+        "multimodal dummy-image dummy-image-path",
+        "; leave it out: prompts are text here",
+    ),
+    (
+        "temp temperature",
+        "; leave it out: answers get their length without it",
+    ),
     ("k-neighbors", "search.k_neighbors"),
     ("m-random", "search.m_random"),
     ("distance-scale", "search.distance_scale"),
@@ -136,6 +145,9 @@ pub(super) fn hint(name: &str, has: impl Fn(&str) -> bool) -> Option<String> {
         .iter()
         .find(|(foreign, _)| foreign.split(' ').any(|one| one == name.replace('_', "-")));
     let (own, remark) = row?.1.split_once("; ").unwrap_or((row?.1, ""));
+    if own.is_empty() {
+        return Some(remark.to_owned());
+    }
     let remark = if remark.is_empty() {
         String::new()
     } else {

@@ -101,6 +101,7 @@ fn what_cannot_be_meant_is_refused_with_what_can() {
         (&["--repeat", "5"], "--repeats"),
         (&["--num-prompts", "5"], "--repeats"),
         (&["--runs=5"], "--repeats"),
+        (&["--dummy-image", "x.png"], "prompts are text"),
         (&["--random-input-len", "5"], "--input"),
         (&["--max-seconds", "60"], "--search.max-seconds"),
         (&["--output-path", "x"], "--out"),

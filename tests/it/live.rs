@@ -129,6 +129,7 @@ fn a_live_view_on_terminals_of_any_width() {
             "largest that fits: input=",
             " % resolved",
             "⚠ a warning",
+            " written, ",
             "█",
         ] {
             assert!(frames.contains(part), "{columns}: {part}\n{frames}");
