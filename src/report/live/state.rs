@@ -256,7 +256,7 @@ impl LiveState {
         for engine in &self.engines {
             lines.extend(engine.memory(elapsed, page));
         }
-        lines.extend(self.disk().iter().flat_map(|disk| flow(&[disk.clone()], page)));
+        lines.extend(self.disk().into_iter().flat_map(|disk| flow(&[disk], page)));
         lines.extend(self.warning_line(page));
         // Leaves the rest of the screen to earlier output.
         let most = rows.saturating_sub(lines.len() + 1).min(MIN_PICTURE.max(2 * rows / 5));
