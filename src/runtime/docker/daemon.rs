@@ -276,8 +276,13 @@ pub(super) async fn facts(docker: &Docker) -> Result<DockerInfo> {
         devices.filter_map(|device| device.id).collect()
     });
     let podman = is_podman(&version);
-    // Podman's answer has it, where Docker's clients do not look.
-    let rootless = is_secured("name=rootless") || (podman && !listens_as_root(&address).await);
+    // Podman tells Docker's clients neither, before its fifth version.
+    let own = if podman {
+        own_security(&address, &version).await.unwrap_or_default()
+    } else {
+        PodmanSecurity::default()
+    };
+    let rootless = is_secured("name=rootless") || own.rootless;
     // Without root's rights, nobody limits a group of version 1. Podman says that it does.
     let limits = !(rootless && info.cgroup_version == Some(SystemInfoCgroupVersionEnum::_1));
     Ok(DockerInfo {
@@ -286,7 +291,7 @@ pub(super) async fn facts(docker: &Docker) -> Result<DockerInfo> {
         version: version.version.unwrap_or_default(),
         api: docker.client_version().to_string(),
         rootless,
-        selinux: is_secured("name=selinux"),
+        selinux: is_secured("name=selinux") || own.selinux_enabled,
         runtimes,
         default_runtime: info.default_runtime.unwrap_or_default(),
         cdi_folders: info.cdi_spec_dirs.unwrap_or_default(),
@@ -298,14 +303,27 @@ pub(super) async fn facts(docker: &Docker) -> Result<DockerInfo> {
     })
 }
 
-/// Whether root listens on this socket.
-async fn listens_as_root(address: &str) -> bool {
-    let Some(socket) = address.strip_prefix("unix://") else {
-        return true;
-    };
-    let stream = tokio::net::UnixStream::connect(socket).await;
-    let peer = stream.and_then(|stream| stream.peer_cred());
-    peer.is_ok_and(|peer| peer.uid() == 0)
+/// What podman says about security in its own part of the API.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PodmanSecurity {
+    rootless: bool,
+    #[serde(rename = "selinuxEnabled")]
+    selinux_enabled: bool,
+}
+
+async fn own_security(address: &str, version: &SystemVersion) -> Result<PodmanSecurity> {
+    #[derive(Deserialize)]
+    struct Answer {
+        host: Host,
+    }
+    #[derive(Deserialize)]
+    struct Host {
+        security: PodmanSecurity,
+    }
+    let version = version.version.as_deref().unwrap_or_default();
+    let answer: Answer = ask(address, &format!("/v{version}/libpod/info"), &[]).await?;
+    Ok(answer.host.security)
 }
 
 /// The fault if the daemon cannot be reached.
@@ -457,29 +475,34 @@ impl From<ContainerSummary> for Listed {
     }
 }
 
-/// Larger than any list of containers of ours.
-const MAX_LIST: usize = 16 << 20;
-const LIST_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// All containers that pass these filters at the daemon with this address. The client refuses a list in which one
 /// container has a state that Docker does not have, and podman can leave one in such a state for ever.
 pub(super) async fn list_in_any_state(address: &str, filters: &HashMap<&str, Vec<&str>>) -> Result<Vec<Listed>> {
-    let failed = |why: String| Fault::new(Kind::Io, format!("cannot list the containers of `{address}`: {why}"));
-    let client = http::external().no_proxy().timeout(LIST_TIMEOUT);
+    let filters = serde_json::to_string(filters).map_err(|error| Fault::internal(error.to_string()))?;
+    ask(address, "/containers/json", &[("all", "true"), ("filters", &filters)]).await
+}
+
+/// Larger than any list of containers of ours.
+const MAX_ANSWER: usize = 16 << 20;
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Asks the daemon at this address something that the client cannot ask.
+async fn ask<T: serde::de::DeserializeOwned>(address: &str, path: &str, query: &[(&str, &str)]) -> Result<T> {
+    let failed = |why: String| Fault::new(Kind::Io, format!("`{address}` does not answer `{path}`: {why}"));
+    let client = http::external().no_proxy().timeout(ANSWER_TIMEOUT);
     let (client, base) = match address.strip_prefix("unix://") {
         Some(socket) => (client.unix_socket(socket), "http://localhost".to_owned()),
         None => (client, address.replacen("tcp://", "http://", 1)),
     };
     let mut url = url::Url::parse(&base).map_err(|error| failed(error.to_string()))?;
-    url.set_path("/containers/json");
-    let filters = serde_json::to_string(filters).map_err(|error| failed(error.to_string()))?;
-    url.query_pairs_mut()
-        .append_pair("all", "true")
-        .append_pair("filters", &filters);
+    url.set_path(path);
+    if !query.is_empty() {
+        url.query_pairs_mut().extend_pairs(query);
+    }
     let answer = http::build(client)?.get(url).send().await;
     let answer = answer.and_then(reqwest::Response::error_for_status);
     let answer = answer.map_err(|error| failed(error.to_string()))?;
-    let text = http::text(answer, MAX_LIST).await;
+    let text = http::text(answer, MAX_ANSWER).await;
     let (text, _) = text.map_err(|error| failed(error.to_string()))?;
     outside::page(text.as_bytes()).map_err(|error| failed(error.to_string()))
 }

@@ -161,6 +161,40 @@ fn a_daemon_with_cdi_is_asked_for_cdi_devices() {
     let _ = start("[2]").code(3).stderr("nvidia.com/gpu=1");
 }
 
+/// Only a folder with SELinux's label for containers can be read in one. Podman says only in its own part of the API that
+/// the machine has SELinux.
+#[test]
+fn mounted_folders_get_the_label_of_containers_where_selinux_is() {
+    let podman = json!({ "Version": "4.3.1", "ApiVersion": "1.41", "Components": [{ "Name": "Podman Engine", "Version": "4.3.1" }] });
+    let docker = json!({ "Version": "26.1.5", "ApiVersion": "1.41" });
+    for (version, options) in [(docker, json!(["name=selinux"])), (podman, json!([]))] {
+        let daemon = Daemon::new(move |asked| match asked {
+            "GET /version" => (200, version.clone()),
+            "GET /info" => (
+                200,
+                json!({ "DockerRootDir": "/", "Runtimes": {}, "SecurityOptions": options }),
+            ),
+            "GET /v4.3.1/libpod/info" => (
+                200,
+                json!({ "host": { "security": { "rootless": false, "selinuxEnabled": true } } }),
+            ),
+            asked if asked.starts_with("GET /images/") => (200, json!({ "Id": "sha256:1" })),
+            "POST /containers/create" => message(500, "far enough"),
+            _ => message(404, "not found"),
+        });
+        let folder = crate::support::temp();
+        let script = format!(
+            r##"docker::start(#{{ image: "engine:1", mounts: [#{{ host: {:?}, container: "/data" }}] }})"##,
+            folder.path()
+        );
+        let allowed = format!("mount={}", folder.path().display());
+        let _ = daemon.run(&script, &["--allow", &allowed]).stderr("far enough");
+        let host = &daemon.asked("POST /containers/create")[0]["HostConfig"];
+        let bind = format!("{}:/data:ro,z", folder.path().canonicalize().unwrap().display());
+        assert_eq!(host["Binds"], json!([bind]), "{host}");
+    }
+}
+
 /// The user's words for `docker run`, on our command line.
 #[test]
 fn flags_of_docker_reach_the_container() {
