@@ -153,11 +153,12 @@ pub(super) async fn attach_container(
     let (client, inspected, url) = find_container(container, port, permits).await?;
     let id = inspected.id.clone().unwrap_or_default();
     let logs = ServerLog::create(run, name)?;
-    docker::follow(&client, &id, "1000", logs.clone(), docker::Absence::default());
     let info = describe(container, &url, &inspected);
+    let container = Container::attached(client, id, container, run).started_at(started_at(&inspected));
+    container.follow(Some(1000), logs.clone());
     Ok(Started {
         backend: Attached {
-            container: Some(Container::attached(client, id, container).started_at(started_at(&inspected))),
+            container: Some(container),
             permits: Box::new(permits.clone()),
         },
         base_url: Some(url),

@@ -80,7 +80,7 @@ impl Exit {
         Some(match self.ended_by? {
             EndedBy::Removed => "somebody else removed the engine's container".to_owned(),
             EndedBy::Restarted => "somebody else restarted the engine's container".to_owned(),
-            EndedBy::Daemon => "the Docker daemon was restarted, which ended the engine's container".to_owned(),
+            EndedBy::Daemon => "the Docker daemon was restarted, which ended the engine".to_owned(),
             EndedBy::Signal(signal) => format!("somebody else stopped the engine's container (signal {signal})"),
             EndedBy::MemoryLimit(bytes) => format!(
                 "the engine's container reached the memory limit of {:.1} GiB that profiler sets so that the machine stays usable; set `memory_limit` yourself",

@@ -25,15 +25,21 @@ struct Asking {
 impl Asking {
     fn start(daemon: &Dockerd) -> Self {
         daemon.sim();
+        Self::with(daemon, r#"runtime: "docker""#, engines::container(0.04, "[]"))
+    }
+
+    /// With these options of the engine, and this adapter.
+    fn with(daemon: &Dockerd, options: &str, adapter: String) -> Self {
         let script = r#"import "std/engines" as engines;
-let engine = engines::describe("./mine.rhai", #{ runtime: "docker", limits: #{ input: 2000, output: 5000 }, stop_grace: 1 });
+let engine = engines::describe("./mine.rhai", #{ OPTIONS, limits: #{ input: 2000, output: 5000 }, stop_grace: 1 });
 let ask = |input| engine.probe(#{ input: input, output: if input == 64 { 64 } else { 5000 } });
 let answers = [ask.call(64), ask.call(2000)];
 if answers[1].cause == "stopped" { answers.push(ask.call(2000)); }
-answers.map(|answer| [answer.verdict, answer.evidence.message ?? ""])"#;
+answers.map(|answer| [answer.verdict, answer.evidence.message ?? ""])"#
+            .replace("OPTIONS", options);
         let (mut child, folder) = Profiler::new()
             .file("main.rhai", script)
-            .file("mine.rhai", engines::container(0.04, "[]"))
+            .file("mine.rhai", adapter)
             .args([
                 "run",
                 "main.rhai",
@@ -41,7 +47,7 @@ answers.map(|answer| [answer.verdict, answer.evidence.message ?? ""])"#;
                 "out",
                 "--json",
                 "--allow",
-                "image=profiler-test",
+                "image=profiler-test,exec",
             ])
             .env("DOCKER_HOST", daemon.host())
             .spawn();
@@ -103,7 +109,7 @@ fn a_daemon_that_ends_its_containers() {
     run.reaches("journal.jsonl", "\"began\"", 2);
     daemon.restart(Signal::SIGKILL);
     let (result, run) = run.result();
-    let ended = "the Docker daemon was restarted, which ended the engine's container";
+    let ended = "the Docker daemon was restarted, which ended the engine";
     // The daemon may go just before the second probe is sent: then the engine is started again first.
     let before = json!([["ok", ""], ["ok", ""]]);
     let within = json!([["ok", ""], ["error", ended], ["ok", ""]]);
@@ -112,13 +118,14 @@ fn a_daemon_that_ends_its_containers() {
     assert!(warned > 0, "{}", run.said());
 }
 
-/// With `live-restore`, containers outlive their daemon: the engine goes on, and its log with it.
+/// With `live-restore`, containers outlive their daemon: the engine goes on, and its log with it, though its first lines
+/// were rotated away.
 #[test]
 fn a_daemon_that_leaves_its_containers() {
     if !needs_dockerd() || !is_inside() {
         return;
     }
-    let mut daemon = Dockerd::start(&["--live-restore"]);
+    let mut daemon = Dockerd::start(&["--live-restore", "--log-opt=max-size=1k", "--log-opt=max-file=1"]);
     let mut run = Asking::start(&daemon);
     run.reaches("journal.jsonl", "\"began\"", 2);
     daemon.restart(Signal::SIGTERM);
@@ -128,6 +135,44 @@ fn a_daemon_that_leaves_its_containers() {
     assert_eq!(log.matches("startup complete").count(), 1, "{log}");
     assert!(log.contains("shutdown triggered"), "{log}");
     assert!(!run.path("logs/engine-2.log").exists(), "{}", run.said());
+}
+
+/// A container that sleeps outlives its daemon, and the engine that was started in it does not.
+#[test]
+fn a_daemon_of_a_container_that_an_engine_was_started_in() {
+    if !needs_dockerd() || !is_inside() {
+        return;
+    }
+    let mut daemon = Dockerd::start(&["--live-restore"]);
+    let image = image::shell_and_sim_at(Some(&daemon.host()));
+    let sleeping = [
+        "run",
+        "--detach",
+        "--network=host",
+        "--name=mine",
+        "--entrypoint=sleep",
+        &image,
+        "infinity",
+    ];
+    assert!(daemon.docker(&sleeping).status().unwrap().success());
+    let adapter = engines::process_of("/app/server", 0.04, "[]");
+    let mut run = Asking::with(&daemon, r#"runtime: "process", container: "mine""#, adapter);
+    run.reaches("journal.jsonl", "\"began\"", 2);
+    daemon.restart(Signal::SIGTERM);
+    let (result, run) = run.result();
+    let ended = "the Docker daemon was restarted, which ended the engine";
+    assert_eq!(
+        result,
+        json!([["ok", ""], ["error", ended], ["ok", ""]]),
+        "{}",
+        run.said()
+    );
+    assert_eq!(
+        run.text("journal.jsonl").matches("\"docker_away\"").count(),
+        1,
+        "{}",
+        run.said()
+    );
 }
 
 /// The pull goes on with what is missing.

@@ -88,6 +88,9 @@ pub(in crate::runtime) struct Container {
     pub(super) docker: Docker,
     pub(super) id: String,
     pub(super) name: String,
+    /// Gets a warning while the daemon is waited for.
+    pub(super) run: Arc<Run>,
+    pub(super) absence: daemon::Absence,
     /// Set for a container that this run started.
     pub(super) own: Option<Own>,
     /// When an attached container was started, to notice that somebody else restarts it.
@@ -98,14 +101,11 @@ pub(in crate::runtime) struct Container {
 
 /// Data about a container that this run started.
 pub(super) struct Own {
-    /// Gets a phase event while waiting for the daemon.
-    pub(super) run: Arc<Run>,
     /// The memory limit that this program chose, in bytes.
     pub(super) limit: Option<u64>,
     /// Whether only a few folders are writable.
     pub(super) read_only: bool,
     pub(super) registry: ContainerRegistry,
-    pub(super) absence: daemon::Absence,
     /// Exit status, read once before removal.
     pub(super) exit: Mutex<Option<Exit>>,
     pub(super) removed: tokio::sync::Mutex<bool>,
@@ -113,11 +113,13 @@ pub(super) struct Own {
 
 impl Container {
     /// A container that somebody else started.
-    pub(in crate::runtime) fn attached(docker: Docker, id: String, name: &str) -> Self {
+    pub(in crate::runtime) fn attached(docker: Docker, id: String, name: &str, run: &Arc<Run>) -> Self {
         Self {
             docker,
             id,
             name: name.to_owned(),
+            run: Arc::clone(run),
+            absence: daemon::Absence::default(),
             own: None,
             started_at: None,
             podman: tokio::sync::OnceCell::new(),
@@ -233,14 +235,10 @@ impl Container {
                 ended_by: own_limit.map(EndedBy::MemoryLimit),
                 ..exit
             }),
-            State::Exited(exit)
-                if !exit.oom_killed && self.own.as_ref().is_some_and(|own| own.absence.ended(&exit)) =>
-            {
-                State::Exited(Exit {
-                    ended_by: Some(EndedBy::Daemon),
-                    ..exit
-                })
-            }
+            State::Exited(exit) if !exit.oom_killed && self.absence.ended(&exit) => State::Exited(Exit {
+                ended_by: Some(EndedBy::Daemon),
+                ..exit
+            }),
             State::Exited(exit) if !exit.oom_killed => State::Exited(Exit {
                 ended_by: self.signal_since(started, exit.code).await.map(EndedBy::Signal),
                 ..exit
@@ -345,10 +343,7 @@ impl Container {
 
     /// Waits for the daemon if it went away; any other fault is returned.
     async fn await_return(&self, fault: Fault) -> Result<()> {
-        match &self.own {
-            Some(own) => own.absence.await_return(&self.docker, fault, Some(&own.run)).await,
-            None => daemon::await_return(&self.docker, fault, None).await,
-        }
+        self.absence.await_return(&self.docker, fault, Some(&self.run)).await
     }
 
     /// The last of its events from `from` that could be read in time, none if the daemon does not answer, and whether no

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::Docker;
@@ -23,7 +24,7 @@ use crate::fault::{Fault, Kind, Result};
 use crate::run::{Run, hide_variables, hide_words};
 use crate::runtime::output::LineSplitter;
 use crate::runtime::process::RUN_VARIABLE;
-use crate::runtime::state::{Exit, Started, State};
+use crate::runtime::state::{EndedBy, Exit, Started, State};
 use crate::runtime::{Grant, Launch, ServerLog, cgroup, launch};
 
 /// Kills all processes whose environment has the mark `$0`: also those that left the shell's process group. Nothing but
@@ -157,7 +158,7 @@ pub(in crate::runtime) async fn start(
     place: Place<'_>,
     launch: &Launch,
     grant: &Grant,
-    run: &Run,
+    run: &Arc<Run>,
     logs: ServerLog,
     force_kill: CancellationToken,
 ) -> Result<Started<Inside>> {
@@ -182,7 +183,7 @@ pub(in crate::runtime) async fn start(
             "`command` is empty: an engine in a container needs a program",
         ));
     };
-    let container = Container::attached(docker.clone(), id.clone(), name);
+    let container = Container::attached(docker.clone(), id.clone(), name, run);
     let before = container.pids().await?.into_iter().collect();
     let token = if grant.token { launch::token_env() } else { Vec::new() };
     let env = launch.env.iter().map(|(name, value)| format!("{name}={}", fill(value)));
@@ -218,7 +219,7 @@ pub(in crate::runtime) async fn start(
     // Also when the start fails or is cancelled.
     let connection = closed.clone().drop_guard();
     let watched = Watched {
-        container: Container::attached(docker, id.clone(), name).started_at(started_at),
+        container: Container::attached(docker, id.clone(), name, run).started_at(started_at),
         exec,
         mark,
         kills,
@@ -311,6 +312,8 @@ impl Watched {
         let code = loop {
             match self.container.docker.inspect_exec(&self.exec).await {
                 Ok(seen) if seen.running != Some(true) => break seen.exit_code,
+                // A daemon that was restarted knows no commands of before.
+                Err(error) if daemon::is_gone(&error) => break None,
                 _ if tokio::time::Instant::now() >= deadline => break None,
                 // The container may be gone, with all its commands.
                 Err(_) if !matches!(self.container.state().await, Ok(State::Running)) => break None,
@@ -339,6 +342,9 @@ impl Watched {
                 }
                 // It may exit by itself after the kernel killed a worker of it.
                 exit.oom_killed = code != Some(0) && self.was_oom_killed().await;
+                if !exit.oom_killed && self.container.absence.ended(&exit) {
+                    exit.ended_by = Some(EndedBy::Daemon);
+                }
             }
             Err(_) => {}
         }

@@ -5,6 +5,7 @@ mod container;
 mod daemon;
 mod gpus;
 mod inside;
+mod log;
 mod network;
 mod pull;
 mod registry;
@@ -18,12 +19,12 @@ use bollard::query_parameters::{
 };
 pub(super) use container::{Container, ContainerRegistry, remove, remove_all_blocking, remove_blocking};
 use daemon::Listed;
-pub(super) use daemon::{Absence, address, connect, explain, usual_sockets};
 pub use daemon::{DockerInfo, info};
+pub(super) use daemon::{address, connect, explain, usual_sockets};
 pub use gpus::{GpuAccess, gpu_access};
 pub(super) use inside::{Inside, Place, start as start_inside};
 pub use pull::is_present;
-pub(super) use start::{follow, prepare};
+pub(super) use start::prepare;
 
 use super::owner;
 use crate::fault::{Fault, Result};

@@ -1,22 +1,17 @@
-//! Starts a container and follows its log. Builds the request that creates it, from launch, permissions and the
+//! Starts a container. Builds the request that creates it, from launch, permissions and the
 //! machine's GPUs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bollard::Docker;
-use bollard::container::LogOutput;
 use bollard::models::{
     ContainerCreateBody, EndpointIpamConfig, EndpointSettings, HostConfig, Mount, MountType, NetworkingConfig,
     PortBinding, ResourcesUlimits,
 };
-use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, InspectContainerOptions, LogsOptionsBuilder, StartContainerOptions,
-};
-use futures_util::StreamExt;
+use bollard::query_parameters::{CreateContainerOptionsBuilder, StartContainerOptions};
 use serde::Serialize;
 use serde_json::json;
 
@@ -24,14 +19,13 @@ use super::container::{self, Own};
 use super::daemon::{self, Absence, DockerInfo};
 use super::gpus::{self, Gpus};
 use super::network::{self, OwnNetwork};
-use super::{Container, ContainerRegistry};
+use super::{Container, ContainerRegistry, log};
 use crate::fault::{Fault, Result};
 use crate::file::disk_free;
 use crate::fmt::GIB;
 use crate::prompt::Hub;
 use crate::run::EnginePhase;
 use crate::run::{Run, hide_variables, hide_words};
-use crate::runtime::output::LineSplitter;
 use crate::runtime::state::Started;
 use crate::runtime::{Grant, HubModel, Launch, ServerLog, free_port, launch, phase};
 use crate::task::lock;
@@ -207,7 +201,7 @@ impl ContainerStart {
                 Ok((id, base_url, own)) => {
                     // Podman removes the bridge when the container ends, so only of one that runs it says anything.
                     let is_unreachable = match own {
-                        Some(own) => !own.is_here() && is_running(&self.docker, &id).await.unwrap_or(false),
+                        Some(own) => !own.is_here() && log::is_running(&self.docker, &id).await.unwrap_or(false),
                         None => false,
                     };
                     if !is_unreachable {
@@ -245,29 +239,28 @@ impl ContainerStart {
             }
         };
         self.registry.keep_facts(&self.daemon);
-        let docker = &self.docker;
-        let absence = Absence::default();
-        follow(docker, &id, "all", self.logs.clone(), absence.clone());
         let info = self.info(&id);
         let own = Own {
-            run: self.run,
             limit: self.plan.own_limit,
             read_only: self.plan.is_read_only(),
             registry: self.registry,
-            absence,
             exit: Mutex::default(),
             removed: tokio::sync::Mutex::default(),
         };
+        let container = Container {
+            docker: self.docker,
+            id,
+            name: self.plan.name,
+            run: self.run,
+            absence: Absence::default(),
+            started_at: None,
+            own: Some(own),
+            podman: tokio::sync::OnceCell::new_with(Some(self.daemon.podman)),
+        };
+        container.follow(None, self.logs.clone());
         Ok(Started {
             base_url: (self.plan.launch.port != 0).then_some(base_url),
-            backend: Container {
-                docker: self.docker,
-                id,
-                name: self.plan.name,
-                started_at: None,
-                own: Some(own),
-                podman: tokio::sync::OnceCell::new_with(Some(self.daemon.podman)),
-            },
+            backend: container,
             logs: self.logs,
             info,
         })
@@ -356,104 +349,6 @@ impl ContainerStart {
 /// All memory of the machine except 2 GiB, or half of a small machine's.
 fn own_limit(machine: u64) -> u64 {
     machine.saturating_sub(2 << 30).max(machine / 2)
-}
-
-/// Follows a container's log into `logs` until the container exits, starting with the last `tail` lines (`all` or a
-/// number). If the daemon restarts and the container outlives it, goes on with the first line that is missing; after a
-/// `tail` that is a number, with the next one that is written.
-pub(in crate::runtime) fn follow(docker: &Docker, id: &str, tail: &str, logs: ServerLog, absence: Absence) {
-    let (docker, id, tail) = (docker.clone(), id.to_owned(), tail.to_owned());
-    tokio::spawn(async move {
-        let mut tail = tail.as_str();
-        let (mut seen, mut absences) = (0, 0);
-        loop {
-            // A daemon that shuts down may end the answer as if the container had exited.
-            let fault = match follow_once(&docker, &id, tail, &mut seen, &logs).await {
-                Ok(()) => match is_running(&docker, &id).await {
-                    Ok(false) => break,
-                    Ok(true) => None,
-                    Err(error) if daemon::is_gone(&error) => break,
-                    Err(error) => Some(daemon::explain(error)),
-                },
-                Err(error) => Some(daemon::explain(error)),
-            };
-            if let Some(fault) = fault {
-                absences += 1;
-                let returned = if absences > daemon::MAX_ABSENCES {
-                    Err(fault)
-                } else {
-                    absence.await_return(&docker, fault, None).await
-                };
-                if let Err(fault) = returned {
-                    logs.push(format!(
-                        "[profiler: reading the container's log failed: {}]",
-                        fault.message
-                    ));
-                    break;
-                }
-            } else {
-                tokio::time::sleep(SOON).await;
-            }
-            if tail != "all" {
-                tail = "0";
-                seen = 0;
-            }
-        }
-        logs.end();
-    });
-}
-
-/// When to look again at a container whose log has ended and which still runs: it is about to exit.
-const SOON: Duration = Duration::from_millis(50);
-
-async fn is_running(docker: &Docker, id: &str) -> std::result::Result<bool, bollard::errors::Error> {
-    let found = docker.inspect_container(id, None::<InspectContainerOptions>).await?;
-    Ok(found.state.and_then(|state| state.running) == Some(true))
-}
-
-/// Follows a log until the container exits, and leaves out the lines that were `seen`.
-async fn follow_once(
-    docker: &Docker,
-    id: &str,
-    tail: &str,
-    seen: &mut usize,
-    logs: &ServerLog,
-) -> std::result::Result<(), bollard::errors::Error> {
-    let options = LogsOptionsBuilder::default()
-        .follow(true)
-        .stdout(true)
-        .stderr(true)
-        .tail(tail)
-        .build();
-    let mut chunks = std::pin::pin!(docker.logs(id, Some(options)));
-    // Chunks of either stream may end in the middle of a line.
-    let (mut out, mut err) = (LineSplitter::default(), LineSplitter::default());
-    let mut skip = *seen;
-    let mut push = |line| match skip {
-        0 => {
-            *seen += 1;
-            logs.push(line);
-        }
-        _ => skip -= 1,
-    };
-    let mut failed = None;
-    while let Some(chunk) = chunks.next().await {
-        match chunk {
-            Ok(LogOutput::StdErr { message }) => err.push(&message).into_iter().for_each(&mut push),
-            Ok(LogOutput::StdOut { message } | LogOutput::StdIn { message } | LogOutput::Console { message }) => {
-                out.push(&message).into_iter().for_each(&mut push);
-            }
-            Err(error) => failed = Some(error),
-        }
-    }
-    match failed {
-        // The rest of an unfinished line comes with the whole line.
-        Some(error) => Err(error),
-        None => {
-            [out.finish(), err.finish()].into_iter().flatten().for_each(push);
-            Ok(())
-        }
-    }
 }
 
 /// The inputs of the request that creates a container.

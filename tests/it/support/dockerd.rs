@@ -117,7 +117,7 @@ impl Dockerd {
         });
     }
 
-    fn docker(&self, args: &[&str]) -> Command {
+    pub fn docker(&self, args: &[&str]) -> Command {
         let mut command = Command::new("docker");
         command.env("DOCKER_HOST", self.host()).args(args);
         command.stdout(Stdio::null()).stderr(Stdio::null());

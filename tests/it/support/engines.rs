@@ -27,7 +27,11 @@ fn launch(options) {{
 
 /// A native process; `further` is a Rhai array of arguments.
 pub fn process(scale: f64, further: &str) -> String {
-    let program = env!("CARGO_BIN_EXE_profiler");
+    process_of(env!("CARGO_BIN_EXE_profiler"), scale, further)
+}
+
+/// The same of this program.
+pub fn process_of(program: &str, scale: f64, further: &str) -> String {
     format!(
         r#"{COMMON}
 fn launch(options) {{

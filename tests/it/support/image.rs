@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 /// Imports an image of `binary` as `tag`, with the binary as its entry point. Returns the tag.
 pub fn of(binary: &Path, tag: &str) -> String {
-    import(&[(binary, "app/server")], "/app/server", tag, |_| ())
+    import(&[(binary, "app/server")], "/app/server", tag, None, |_| ())
 }
 
 /// The simulated engine as `.ci/sim-image` builds it, built once.
@@ -80,15 +80,18 @@ pub fn parts_of(image: &str) -> [Vec<u8>; 2] {
 /// An image with a shell, a few tools and the simulated engine, `/app/server sim`. Built once.
 pub fn shell_and_sim() -> &'static str {
     static IMAGE: OnceLock<String> = OnceLock::new();
-    IMAGE.get_or_init(|| {
-        let files = ["sh", "sleep"].map(|name| (PathBuf::from("/bin").join(name), format!("bin/{name}")));
-        let mut files: Vec<(&Path, &str)> = files
-            .iter()
-            .map(|(path, name)| (path.as_path(), name.as_str()))
-            .collect();
-        files.push((stripped(), "app/server"));
-        import(&files, "/bin/sh", "shell-and-sim", |_| ())
-    })
+    IMAGE.get_or_init(|| shell_and_sim_at(None))
+}
+
+/// That image at the daemon with this address, or at the tests' usual one.
+pub fn shell_and_sim_at(host: Option<&str>) -> String {
+    let files = ["sh", "sleep"].map(|name| (PathBuf::from("/bin").join(name), format!("bin/{name}")));
+    let mut files: Vec<(&Path, &str)> = files
+        .iter()
+        .map(|(path, name)| (path.as_path(), name.as_str()))
+        .collect();
+    files.push((stripped(), "app/server"));
+    import(&files, "/bin/sh", "shell-and-sim", host, |_| ())
 }
 
 /// An image with a shell and a few tools: `sh`, `bash`, `sleep`, `cat`, `mkdir`. Built once; the shell is its entry
@@ -106,13 +109,19 @@ pub fn with(tag: &str, add: impl FnOnce(&mut Archive)) -> String {
         .iter()
         .map(|(path, name)| (path.as_path(), name.as_str()))
         .collect();
-    import(&tools, "/bin/sh", tag, add)
+    import(&tools, "/bin/sh", tag, None, add)
 }
 
 type Archive = tar::Builder<Vec<u8>>;
 
 /// `binaries`: the local file, and its path in the image.
-fn import(binaries: &[(&Path, &str)], entry: &str, tag: &str, add: impl FnOnce(&mut Archive)) -> String {
+fn import(
+    binaries: &[(&Path, &str)],
+    entry: &str,
+    tag: &str,
+    host: Option<&str>,
+    add: impl FnOnce(&mut Archive),
+) -> String {
     let tag = format!("profiler-test/{tag}:latest");
     let mut archive = tar::Builder::new(Vec::new());
     // Docker cannot read sparse entries, which tar would create for a binary with holes.
@@ -141,6 +150,7 @@ fn import(binaries: &[(&Path, &str)], entry: &str, tag: &str, add: impl FnOnce(&
 
     let mut import = Command::new("docker")
         .args(["import", "--change", &format!(r#"ENTRYPOINT ["{entry}"]"#), "-", &tag])
+        .envs(host.map(|host| ("DOCKER_HOST", host)))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
