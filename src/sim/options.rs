@@ -160,6 +160,9 @@ pub struct Serve {
     pub total: u64,
     /// Concurrent sequences.
     pub concurrency: u64,
+    /// Whether an engine that can choose the longest context that fits is left to do so.
+    #[serde(default)]
+    pub fit_length: bool,
 }
 
 /// Effect of running out of memory while serving.
@@ -190,13 +193,14 @@ impl Options {
         let total = i64::try_from(serve.total).unwrap_or(i64::MAX);
         match engine {
             Engine::Vllm => {
-                self.max_model_len = self.max_model_len.or(Some(total));
+                self.max_model_len = self.max_model_len.or(Some(if serve.fit_length { -1 } else { total }));
                 self.max_num_seqs = self.max_num_seqs.or(Some(serve.concurrency.max(max_num_seqs)));
             }
             Engine::Sglang => {
                 // SGLang reserves two tokens of the context, and seven of the input.
                 let context = serve.total.saturating_add(2).max(serve.input.saturating_add(7));
-                self.max_model_len = self.max_model_len.or(i64::try_from(context).ok());
+                let context = i64::try_from(context).ok().filter(|_| !serve.fit_length);
+                self.max_model_len = self.max_model_len.or(context);
                 self.max_num_seqs = self.max_num_seqs.or(Some(serve.concurrency.max(max_num_seqs)));
             }
             Engine::TensorrtLlm => {

@@ -132,9 +132,9 @@ fn a_setting_that_cannot_start_is_tried_once_and_the_others_are_measured() {
     assert!(found.to_string().contains("nobody knows this"), "{found:#}");
 }
 
-/// The search of an engine that stands in for vLLM: the number of its starts, and the answer.
+/// The search of an engine that a simulated one stands in for: the number of its starts, and the answer.
 #[track_caller]
-fn searched(flags: &[&str]) -> (usize, Value) {
+fn searched(engine: &str, flags: &[&str]) -> (usize, Value) {
     let outcome = Profiler::new()
         .args([
             "run",
@@ -142,10 +142,10 @@ fn searched(flags: &[&str]) -> (usize, Value) {
             "--out",
             "out",
             "--json",
-            "--set",
-            "engine=vllm",
-            "--set",
-            "runtime=sim",
+            "--engine",
+            engine,
+            "--runtime",
+            "sim",
         ])
         .args(["--set", r#"sim={"time_scale":0.0}"#])
         .args(flags)
@@ -160,22 +160,29 @@ fn searched(flags: &[&str]) -> (usize, Value) {
 }
 
 #[test]
-fn the_default_search_of_vllm_starts_it_once() {
-    let (starts, answer) = searched(&[]);
+fn the_default_search_starts_an_engine_that_fits_its_length_once() {
+    for engine in ["vllm", "sim"] {
+        let (starts, answer) = searched(engine, &[]);
+        assert_eq!(starts, 1, "{engine}: {answer:#}");
+        assert_eq!(answer["inequality"]["quantity"], "total", "{answer:#}");
+        assert_eq!(answer["inequality"]["reported"], 8352, "{answer:#}");
+    }
+    let (starts, answer) = searched("sglang", &[]);
     assert_eq!(starts, 1, "{answer:#}");
-    assert_eq!(answer["inequality"]["quantity"], "total", "{answer:#}");
-    assert_eq!(answer["inequality"]["reported"], 8352, "{answer:#}");
 }
 
 #[test]
 fn state_slots_are_named_beside_the_limit() {
-    let (starts, answer) = searched(&[
-        "--set=profile=falcon-h1-h100-vllm",
-        "--set=memory_fraction=0.15",
-        "--input=512",
-        "--output=64",
-        "--concurrency=1..1024",
-    ]);
+    let (starts, answer) = searched(
+        "vllm",
+        &[
+            "--set=profile=falcon-h1-h100-vllm",
+            "--set=memory_fraction=0.15",
+            "--input=512",
+            "--output=64",
+            "--concurrency=1..1024",
+        ],
+    );
     assert_eq!(starts, 2, "{answer:#}");
     // 190 blocks can be used; each request takes one of attention and one of state.
     assert_eq!(
