@@ -33,6 +33,7 @@ mod compare;
 mod counters;
 mod cut_short;
 mod daemon;
+mod daemon_kinds;
 mod daemon_restarts;
 mod disturbed;
 mod doc;

@@ -1,12 +1,13 @@
 //! A Docker daemon of the test's own, with storage and a socket of its own, which can be ended and started again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
+use super::podman::User;
 use super::{eventually, image, temp};
 use crate::runtime::lives;
 
@@ -49,7 +50,7 @@ pub fn is_inside() -> bool {
         .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
         .args(["sh", "-c", REAPING, "sh"])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", &name])
+        .args(["--exact", "--include-ignored", &name])
         .env(INSIDE, "1")
         .output()
         .unwrap();
@@ -122,6 +123,74 @@ impl Dockerd {
         command.env("DOCKER_HOST", self.host()).args(args);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         command
+    }
+}
+
+/// Debian's, from `docker.io`.
+const ROOTLESS: &str = "/usr/share/docker.io/contrib/dockerd-rootless.sh";
+
+/// Whether users without root's rights can have a daemon, and root can make such a user.
+pub fn rootless_installed() -> bool {
+    let kit = Command::new("rootlesskit").arg("--version").output();
+    super::podman::rootless_installed() && Path::new(ROOTLESS).exists() && kit.is_ok()
+}
+
+/// A daemon of a user without root's rights, which runs until dropped.
+pub struct Rootless {
+    folder: TempDir,
+    user: User,
+    process: Child,
+}
+
+impl Rootless {
+    pub fn start() -> Self {
+        let folder = temp();
+        let user = User::create(folder.path());
+        let made = user.command(folder.path(), "mkdir".as_ref()).arg("run").status();
+        assert!(made.unwrap().success());
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let process = user
+            .command(folder.path(), "sh".as_ref())
+            .arg(ROOTLESS)
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let daemon = Self { folder, user, process };
+        eventually("rootless dockerd answers", || {
+            let asked = Command::new("docker")
+                .arg("version")
+                .env("DOCKER_HOST", daemon.host())
+                .output();
+            asked.is_ok_and(|output| output.status.success())
+        });
+        daemon
+    }
+
+    /// The value of `DOCKER_HOST`.
+    pub fn host(&self) -> String {
+        format!("unix://{}", self.folder.path().join("home/run/docker.sock").display())
+    }
+
+    /// This program, started by the daemon's user.
+    pub fn profiler(&self) -> Command {
+        let copy = self.folder.path().join("program");
+        if !copy.exists() {
+            std::fs::copy(image::stripped(), &copy).unwrap();
+        }
+        self.user.command(self.folder.path(), copy.as_os_str())
+    }
+}
+
+impl Drop for Rootless {
+    fn drop(&mut self) {
+        let _ = kill(
+            Pid::from_raw(i32::try_from(self.process.id()).unwrap()),
+            Signal::SIGTERM,
+        );
+        let _ = self.process.wait();
     }
 }
 

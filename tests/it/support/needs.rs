@@ -29,6 +29,12 @@ pub fn needs_dockerd() -> bool {
     available("dockerd, as root", super::dockerd::installed())
 }
 
+/// Docker for users without root's rights, with rootlesskit, slirp4netns and uidmap.
+#[track_caller]
+pub fn needs_rootless_docker() -> bool {
+    available("Docker without root's rights", super::dockerd::rootless_installed())
+}
+
 /// Podman, from Debian's package, with catatonit; needs root.
 #[track_caller]
 pub fn needs_podman() -> bool {

@@ -35,11 +35,12 @@ pub struct Podman {
 }
 
 /// A user of this machine, made for the test and removed when dropped.
-struct User(String);
+pub(super) struct User(String);
 
 impl User {
-    /// Its home is in this folder.
-    fn create(folder: &Path) -> Self {
+    /// Its home is in this folder, which everybody may enter from now on.
+    pub(super) fn create(folder: &Path) -> Self {
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
         let user = Self(format!("profiler-{}", std::process::id()));
         let home = folder.join("home");
         let made = Command::new("useradd")
@@ -54,7 +55,7 @@ impl User {
     }
 
     /// A command that this user starts.
-    fn command(&self, folder: &Path, program: &OsStr) -> Command {
+    pub(super) fn command(&self, folder: &Path, program: &OsStr) -> Command {
         let home = folder.join("home");
         let mut command = Command::new("setpriv");
         command
@@ -87,7 +88,6 @@ impl Podman {
     /// Starts it as a user without root's rights, where such a user's programs look for it.
     pub fn start_rootless() -> Self {
         let folder = temp();
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let user = User::create(folder.path());
         let made = user
             .command(folder.path(), "mkdir".as_ref())
