@@ -505,7 +505,7 @@ fn names_of_sglang_and_of_older_versions_are_known() {
 }
 
 /// Files of these tools against the simulated engine (`docs/parity.md`). The expected means are those of the tools' own
-/// records of the 64 requests, so that a wrong unit shows.
+/// records of the 64 requests (inference-perf: 40), so that a wrong unit shows.
 #[test]
 fn figures_of_real_files_are_the_means_of_their_requests() {
     let expected =
@@ -531,6 +531,13 @@ fn figures_of_real_files_are_the_means_of_their_requests() {
         &guidellm,
         0,
         &expected(61.527_162_790, 21.454_949_582, 1_413.793_470_710),
+    );
+    let perf = shown("inference-perf.json");
+    assert_figures(&perf, 0, &expected(13.092_168_675, 6.062_355_022, 1_288.556_460));
+    assert_figures(&perf, 0, &[("request_throughput", 3.623_168_859), ("completed", 40.0)]);
+    assert_noted(
+        &perf,
+        "counted 8452 output tokens with a tokenizer of its own, and the server 2560",
     );
 }
 

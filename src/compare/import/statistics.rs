@@ -209,15 +209,24 @@ pub(super) fn read_aiperf(file: &Node) -> Result<ComparisonInput, String> {
         input.notes.push(format!("the run was not complete: {why}"));
     }
     let total = |name: &str| file.number_if_any(&format!("{name}.avg"));
-    if let (Some(own), Some(server)) = (total("total_osl"), total("total_usage_completion_tokens"))
-        && (own - server).abs() > server * MISCOUNTED
-    {
-        input.notes.push(format!(
-            "{tool} counted {own:.0} output tokens with a tokenizer of its own, and the server {server:.0}: throughput in tokens and TPOT are by \
-             the former; `--use-server-token-count` takes the latter"
-        ));
-    }
+    let counts = (total("total_osl"), total("total_usage_completion_tokens"));
+    input.notes.extend(miscounted(
+        tool,
+        counts,
+        "; `--use-server-token-count` takes the latter",
+    ));
     Ok(input)
+}
+
+/// A note if a tool counted output tokens by itself, and otherwise than the server.
+fn miscounted(tool: &str, (own, server): (Option<f64>, Option<f64>), remedy: &str) -> Option<String> {
+    let (own, server) = (own?, server?);
+    ((own - server).abs() > server * MISCOUNTED).then(|| {
+        format!(
+            "{tool} counted {own:.0} output tokens with a tokenizer of its own, and the server {server:.0}: throughput in tokens and TPOT are by \
+             the former{remedy}"
+        )
+    })
 }
 
 pub(super) fn read_guidellm(file: &Node) -> Result<ComparisonInput, String> {
@@ -241,11 +250,16 @@ pub(super) fn read_guidellm(file: &Node) -> Result<ComparisonInput, String> {
 }
 
 pub(super) fn read_inference_perf(file: &Node) -> Result<ComparisonInput, String> {
-    Ok(one(
-        vec![case("run".to_owned(), file, &INFERENCE_PERF)?],
-        "inference-perf",
-        None,
-    ))
+    const TOOL: &str = "inference-perf";
+    let mut input = one(vec![case("run".to_owned(), file, &INFERENCE_PERF)?], TOOL, None);
+    let number = |path: &str| file.number_if_any(path);
+    let own = number("successes.output_len.mean").zip(number("successes.count"));
+    let counts = (
+        own.map(|(mean, count)| mean * count),
+        number("successes.output_tokens.total"),
+    );
+    input.notes.extend(miscounted(TOOL, counts, ""));
+    Ok(input)
 }
 
 pub(super) fn read_trtllm(file: &Node) -> Result<ComparisonInput, String> {
