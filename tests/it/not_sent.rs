@@ -7,12 +7,15 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::support::made_up::MadeUp;
-use crate::support::{Outcome, Profiler};
+use crate::support::{Outcome, Profiler, engines};
 
+/// Searches an engine that does not fit the length of its context: it refuses the first start.
 fn adaptive(sets: &[&str]) -> Outcome {
     let sets = sets.iter().flat_map(|set| ["--set", set]);
+    let own = "sim::launch(options + #{ fit_length: false })";
     Profiler::new()
-        .args(["run", "adaptive", "--out", "out"])
+        .file("mine.rhai", engines::in_process(0.0).replace("sim::launch(options)", own))
+        .args(["run", "adaptive", "--engine", "./mine.rhai", "--runtime", "sim", "--out", "out"])
         .args(sets)
         .run()
         .success()
