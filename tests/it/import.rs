@@ -539,6 +539,23 @@ fn figures_of_real_files_are_the_means_of_their_requests() {
         &perf,
         "counted 8452 output tokens with a tokenizer of its own, and the server 2560",
     );
+    let llama = shown("llama-bench.json");
+    let rows: Vec<Value> = serde_json::from_slice(&std::fs::read(fixture("llama-bench.json")).unwrap()).unwrap();
+    for (case, name) in ["input_throughput", "output_throughput", "total_token_throughput"]
+        .into_iter()
+        .enumerate()
+    {
+        let row = &rows[case];
+        let tokens = row["n_prompt"].as_f64().unwrap() + row["n_gen"].as_f64().unwrap();
+        let runs: Vec<f64> = row["samples_ns"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|ns| tokens / (ns.as_f64().unwrap() * 1e-9))
+            .collect();
+        let mean = runs.iter().sum::<f64>() / runs.len() as f64;
+        assert!((figure(&llama, case, name) / mean - 1.0).abs() < 1e-4, "{name}: {mean}");
+    }
 }
 
 /// Made from the schemas of these tools; each unit as the tool states or documents it.
