@@ -9,17 +9,22 @@ use serde_json::{Value, json};
 use crate::support::made_up::MadeUp;
 use crate::support::{Outcome, Profiler, engines};
 
-/// Searches an engine that does not fit the length of its context: it refuses the first start.
 fn adaptive(sets: &[&str]) -> Outcome {
     let sets = sets.iter().flat_map(|set| ["--set", set]);
     let own = "sim::launch(options + #{ fit_length: false })";
     Profiler::new()
-        .file("mine.rhai", engines::in_process(0.0).replace("sim::launch(options)", own))
-        .args(["run", "adaptive", "--engine", "./mine.rhai", "--runtime", "sim", "--out", "out"])
+        .file(
+            "mine.rhai",
+            engines::in_process(0.0).replace("sim::launch(options)", own),
+        )
+        .args(["run", "adaptive", "--out", "out"])
         .args(sets)
         .run()
         .success()
 }
+
+/// An engine that does not fit the length of its context: it refuses the first start.
+const REFUSING: [&str; 2] = ["engine=./mine.rhai", "runtime=sim"];
 
 #[track_caller]
 fn shown(run: &Path) -> Value {
@@ -79,7 +84,7 @@ fn bounded_by_report(run: &Path) -> Value {
 
 #[test]
 fn what_the_simulated_engine_rules_out_is_not_sent_and_never_failed() {
-    let outcome = adaptive(&[]);
+    let outcome = adaptive(&REFUSING);
     let run = outcome.folder().join("out");
     let answer = bounded_by_report(&run);
     let inequality = &answer["inequality"];
@@ -122,7 +127,7 @@ fn a_comparison_calls_nothing_failed_that_was_not_sent() {
 
 #[test]
 fn without_the_report_a_start_is_tried_for_each_such_point() {
-    let outcome = adaptive(&["search.use_report=false", "output=64"]);
+    let outcome = adaptive(&[&REFUSING[..], &["search.use_report=false", "output=64"]].concat());
     let counts = counted(&outcome.folder().join("out"));
     assert!(
         counts["start_failed fails"] > 1 && !counts.contains_key("not_sent bounds"),
@@ -133,7 +138,7 @@ fn without_the_report_a_start_is_tried_for_each_such_point() {
 
 #[test]
 fn coverage_is_what_is_proven_and_what_the_report_rules_out() {
-    let outcome = adaptive(&["search.proof=coverage", "output=64"]);
+    let outcome = adaptive(&[&REFUSING[..], &["search.proof=coverage", "output=64"]].concat());
     let run = outcome.folder().join("out");
     let answer = bounded_by_report(&run);
     assert_eq!(answer["inequality"]["fits"], 8320);
