@@ -319,17 +319,17 @@ impl Plain {
         format!("[{}] {}", Clock(elapsed), text.trim_end())
     }
 
-    /// A sign of life after a long silence: the current activity, its duration, the disk that the run uses, and the newest
-    /// log line of a start.
+    /// A sign of life after a long silence: the current activity, its duration, the disk that the run uses, and what is
+    /// newest of a start or a load.
     fn still_running(&mut self, state: &LiveState, elapsed: Duration) -> Option<String> {
         if elapsed < self.last + MAX_SILENCE {
             return None;
         }
         let (doing, lasts) = state.doing(elapsed);
         let disk = state.disk().map_or_else(String::new, |disk| format!("; {disk}"));
-        let log = state.log();
-        let colon = if log.is_empty() { "" } else { ": " };
-        Some(self.stamped(&format!("still {doing}{lasts}{disk}{colon}{log}"), elapsed))
+        let newest = state.newest(elapsed);
+        let colon = if newest.is_empty() { "" } else { ": " };
+        Some(self.stamped(&format!("still {doing}{lasts}{disk}{colon}{newest}"), elapsed))
     }
 
     fn text(&mut self, event: &Event, elapsed: Duration) -> Option<String> {

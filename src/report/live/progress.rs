@@ -174,7 +174,10 @@ impl Levels {
 
     /// The time left for the running load and the planned loads after it.
     fn left(&self, running: &RunningLoad, elapsed: Duration) -> Option<Duration> {
-        let place = self.place(&running.options)?;
+        let place = self.place(&running.options);
+        if place.is_none() && !self.planned.is_empty() {
+            return None;
+        }
         let passed = elapsed.saturating_sub(running.began).as_secs_f64();
         let done = running.counts.map_or(0, |(done, ..)| done);
         let own = Pace::new(&running.options, done, passed).filter(|_| done >= MIN_REQUESTS);
@@ -186,7 +189,8 @@ impl Levels {
         if paces.is_empty() {
             paces.extend(own);
         }
-        Duration::try_from_secs_f64(current + self.following(place, &paces)?).ok()
+        let following = place.map_or(Some(0.0), |place| self.following(place, &paces))?;
+        Duration::try_from_secs_f64(current + following).ok()
     }
 
     /// The expected duration of the planned loads after `place`, in seconds.

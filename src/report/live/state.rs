@@ -222,9 +222,14 @@ impl LiveState {
         }
     }
 
-    /// The newest log line of a starting engine; empty if there is none.
-    pub(super) fn log(&self) -> &str {
-        self.engines.first().map_or("", |engine| &engine.starts.log)
+    /// The newest log line of a starting engine, or the requests of a running load; empty if there is neither.
+    pub(super) fn newest(&self, elapsed: Duration) -> String {
+        let log = self.engines.first().map_or("", |engine| &engine.starts.log);
+        if log.is_empty() {
+            self.levels.progress(elapsed).join(", ")
+        } else {
+            log.to_owned()
+        }
     }
 
     /// The disk that the run uses: `disk 12.3 MiB written, 31.0 GiB free`.
@@ -708,6 +713,10 @@ mod tests {
                 "            1           571          14.1          1.63         15.0",
                 "            2           571          14.1          1.63         15.0",
             ]
+        );
+        assert_eq!(
+            state.newest(95 * SECOND),
+            "4 of 60 requests done, 4 under way, 2.0 requests/s, about 0:17 left"
         );
         assert_eq!(
             state.lines(95 * SECOND, 24, page(57, false))[4],
