@@ -1,5 +1,8 @@
 //! A user looks for the launch settings that serve a workload best.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::Value;
 
 use crate::support::{Profiler, killed_and_resumed_at};
@@ -157,6 +160,46 @@ fn what_cannot_be_is_refused_before_the_first_start() {
     refused(r#"slo={"itl_ms":5}"#, "itl_ms");
     refused("minutes=0.5", "minutes");
     refused("starts=1", "starts");
+}
+
+/// A program that prints some of its flags only with `--help=all`, as vLLM does, and serves nothing.
+const HELPFUL: &str = "#!/bin/sh
+for word; do
+    case $word in
+        --help) echo '  --max-num-seqs N'; exit ;;
+        --help=all) printf '  --max-num-seqs N\\n  --kv-cache-dtype, --kv_dtype D\\n'; exit ;;
+    esac
+done
+exit 3
+";
+
+#[test]
+fn a_flag_that_the_installed_engine_lacks_is_refused_before_the_first_start() {
+    let run = |space: &str| {
+        let program = Profiler::new().file("vllm", HELPFUL);
+        let path = program.folder().join("vllm");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let args = [
+            "run",
+            "tune",
+            "--engine",
+            "vllm",
+            "--runtime",
+            "process",
+            "--allow",
+            "process",
+        ];
+        let program = program.args(args).args(["--program", "./vllm", "--out", "run"]);
+        program.args(["--set", &format!("space={space}")]).run()
+    };
+    let refused = run(r#"{"--max-num-seq":[1]}"#);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("`--max-num-seqs`"), "{}", refused.stderr);
+    assert!(!refused.folder().join("run").exists(), "{}", refused.stderr);
+    // What it has is started, and this one fails by itself.
+    let started = run(r#"{"max_num_seqs":[1],"kv_cache_dtype":["fp8"]}"#);
+    assert_eq!(started.code, Some(3), "{}", started.stderr);
+    assert!(started.folder().join("run").exists(), "{}", started.stderr);
 }
 
 /// In races between equals whose windows wander, looking after each eliminates wrongly in few.

@@ -10,6 +10,7 @@ pub(super) mod engine;
 pub(super) mod ensure;
 pub(super) mod flags;
 pub(super) mod health;
+pub(super) mod help;
 pub(super) mod memory;
 pub(super) mod options;
 pub(super) mod patience;

@@ -5,8 +5,9 @@ use rhai::{Array, FnPtr, Map};
 use serde_json::Value;
 
 use super::boundary::to_point;
+use super::jobs::strings;
 use crate::boundary::Point;
-use crate::engine::{Limits, LimitsOption, await_reachable};
+use crate::engine::{Limits, LimitsOption, await_reachable, known_flags, plain};
 use crate::experiment::{Experiment, Measurements};
 use crate::fault::{Fault, Result};
 use crate::prompt::Content;
@@ -14,6 +15,7 @@ use crate::run::Event;
 use crate::script::convert::caught;
 use crate::script::host::{EngineHandle, Host, LogOptions, TrialOptions};
 use crate::script::signature::misspelt_axis;
+use crate::script::suggest::suggest;
 use crate::script::{Caught, begin_call, from_script, options, to_script};
 use crate::{compare, report};
 
@@ -579,6 +581,41 @@ pub mod methods {
     pub fn tunable(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         begin_call(&context);
         Ok(to_script(&engine.0.first().adapter.tunable()?)?)
+    }
+
+    /// Checks words of the engine's command line against what its program prints with `--help`, in at most a minute:
+    /// whether they could be checked. An engine in a container, one that runs already and a simulated one are not asked,
+    /// and a dry run asks none. Words without two dashes are left out.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a flag that the program does not have, with the nearest one that it has; errors of a start for what
+    /// keeps it from being asked.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// assert(!engines::describe("sim", #{}).check_flags(["--max-num-seqs=64"]));
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn check_flags(context: NativeCallContext, engine: &mut EngineHandle, words: Array) -> Caught<bool> {
+        let host = begin_call(&context);
+        let words = strings(words, "check_flags")?;
+        let flags: Vec<_> = words.iter().filter_map(|word| plain(word)).collect();
+        if flags.is_empty() || host.settings.dry_run {
+            return Ok(false);
+        }
+        let known = known_flags(engine.0.first(), &flags)?;
+        if known.is_empty() {
+            return Ok(false);
+        }
+        if let Some(flag) = flags.iter().find(|flag| !known.contains(*flag)) {
+            let fault = Fault::usage(format!("the installed engine has no flag `{flag}`"));
+            let names = known.iter().map(String::as_str);
+            return Err(suggest(fault, flag, names, "its `--help` lists those that it has").into());
+        }
+        Ok(true)
     }
 
     /// Measures one start of an experiment, or replays it from the journal. `measure` is called with the engine and

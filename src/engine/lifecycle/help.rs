@@ -1,0 +1,69 @@
+//! The flags that the installed engine has, by its own `--help`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::engine::Engine;
+use crate::fault::{Kind, Result};
+use crate::run::Limits;
+use crate::runtime::{CommandLine, RuntimeKind, run_command};
+
+/// How long it may take: an engine in Python imports its libraries first.
+const TIME: Duration = Duration::from_secs(60);
+
+/// Flags that the program of an engine on this machine prints with `--help`, by which `wanted` can be checked. Empty if it
+/// cannot be asked: it is no process of this machine, or it prints none, or ends with another status than 0.
+///
+/// # Errors
+///
+/// Errors of its launch; `missing` if there is no such program.
+pub fn known_flags(engine: &Engine, wanted: &[String]) -> Result<BTreeSet<String>> {
+    let mut known = BTreeSet::new();
+    if engine.runtime != RuntimeKind::Process || engine.options.container.is_some() {
+        return Ok(known);
+    }
+    let launch = engine.launch_for(Limits::SMALLEST)?;
+    engine
+        .context
+        .permits
+        .check_launch(engine.runtime, &launch, &engine.origin()?)?;
+    let env: BTreeMap<_, _> = launch
+        .env
+        .into_iter()
+        .map(|(name, value)| (name, Some(value)))
+        .collect();
+    // vLLM tells all of its flags only with the second word.
+    for word in ["--help", "--help=all"] {
+        let mut words: Vec<_> = launch.command.iter().map(|one| one.replace("{port}", "0")).collect();
+        words.push(word.to_owned());
+        let line = CommandLine {
+            env: env.clone(),
+            ..CommandLine::new(&words, TIME)
+        };
+        match engine.wait(run_command(line)) {
+            // A script around the engine may not know the word.
+            Ok(said) if said.code == Some(0) => known.extend(flags_in(&said.stdout)),
+            Ok(_) => {}
+            Err(fault) if fault.kind == Kind::Timeout => break,
+            Err(fault) => return Err(fault),
+        }
+        if known.is_empty() || wanted.iter().all(|flag| known.contains(flag)) {
+            break;
+        }
+    }
+    Ok(known)
+}
+
+fn flags_in(text: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(text);
+    let in_flag = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    text.split(|letter| !in_flag(letter)).filter_map(plain).collect()
+}
+
+/// The flag of a word of the command line, as `--help` has it: without its value, and with dashes between words.
+pub fn plain(word: &str) -> Option<String> {
+    let flag = word.split(['=', '.']).next()?;
+    let name = flag.strip_prefix("--")?;
+    let is_name = name.starts_with(|letter: char| letter.is_ascii_alphabetic());
+    is_name.then(|| flag.replace('_', "-"))
+}
