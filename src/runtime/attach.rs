@@ -39,7 +39,7 @@ pub enum Target {
 /// An attached server.
 pub(super) struct Attached {
     /// `None` for a server attached by URL.
-    pub(super) container: Option<Container>,
+    pub(super) container: Option<Arc<Container>>,
     pub(super) permits: Box<Permits>,
 }
 
@@ -155,6 +155,7 @@ pub(super) async fn attach_container(
     let logs = ServerLog::create(run, name)?;
     let info = describe(container, &url, &inspected);
     let container = Container::attached(client, id, container, run).started_at(started_at(&inspected));
+    let container = Arc::new(container);
     container.follow(Some(1000), logs.clone());
     Ok(Started {
         backend: Attached {

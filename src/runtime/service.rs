@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -28,9 +29,9 @@ pub struct Service {
 }
 
 pub(super) enum Backend {
-    Container(Container),
+    Container(Arc<Container>),
     Process(Process),
-    Inside(Inside),
+    Inside(Box<Inside>),
     Attached(Attached),
     InProcess(SimHandle),
 }

@@ -88,7 +88,11 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
                 let container = launch.container.as_deref().unwrap_or_default();
                 let place = find_place(container, launch.port, &permits).await?;
                 let started = docker::start_inside(place, &launch, &grant, &run, logs, all.force_kill()).await?;
-                Ok(all.register(Service::new(&name, started.map(Backend::Inside), grace)))
+                Ok(all.register(Service::new(
+                    &name,
+                    started.map(|inside| Backend::Inside(Box::new(inside))),
+                    grace,
+                )))
             };
             services.run_to_completion(work).await?
         }

@@ -316,6 +316,10 @@ impl Container {
         Ok(first.map(process_tree::in_namespace_of).unwrap_or_default())
     }
 
+    pub(super) async fn is_running(&self) -> Result<bool> {
+        Ok(self.inspect().await?.and_then(|state| state.running) == Some(true))
+    }
+
     async fn inspect(&self) -> Result<Option<ContainerState>> {
         let deadline = tokio::time::Instant::now() + BETWEEN_STATES;
         let mut absences = 0;
@@ -342,7 +346,7 @@ impl Container {
     }
 
     /// Waits for the daemon if it went away; any other fault is returned.
-    async fn await_return(&self, fault: Fault) -> Result<()> {
+    pub(super) async fn await_return(&self, fault: Fault) -> Result<()> {
         self.absence.await_return(&self.docker, fault, Some(&self.run)).await
     }
 
@@ -371,7 +375,7 @@ impl Container {
         (last, is_last)
     }
 
-    async fn is_podman(&self) -> bool {
+    pub(super) async fn is_podman(&self) -> bool {
         let asked = self.podman.get_or_init(async || {
             let version = self.docker.version().await.unwrap_or_default();
             daemon::is_podman(&version)

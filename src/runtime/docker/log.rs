@@ -1,14 +1,16 @@
 //! The log of a container, followed across restarts of its daemon.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::Docker;
 use bollard::container::LogOutput;
-use bollard::query_parameters::{InspectContainerOptions, LogsOptions, LogsOptionsBuilder};
+use bollard::query_parameters::{LogsOptions, LogsOptionsBuilder};
 use futures_util::StreamExt;
 use jiff::Timestamp;
 
 use super::{Container, daemon};
+use crate::fault::Result;
 use crate::runtime::ServerLog;
 use crate::runtime::output::LineSplitter;
 
@@ -17,60 +19,67 @@ const SOON: Duration = Duration::from_millis(50);
 /// After so long without a message the log is asked for again: Docker's `local` driver may send nothing more of a log that
 /// was rotated.
 const SILENCE: Duration = Duration::from_secs(30);
+/// Where it is read again, the daemon looks at so many lines at its end, because it would decode a long log for minutes to
+/// find those after a time. While Docker is away, at most 64 KiB wait for it.
+const RECENT: &str = "50000";
 
 impl Container {
     /// Follows its log into `logs` until it exits, starting with the last `tail` lines, or with the first. If the daemon
     /// restarts and the container outlives it, goes on with the first line that is missing.
-    pub(in crate::runtime) fn follow(&self, tail: Option<u32>, logs: ServerLog) {
-        let (docker, id, absence) = (self.docker.clone(), self.id.clone(), self.absence.clone());
-        // Of what is older, only the tail is wanted.
-        let mut since = tail.map(|_| Timestamp::now());
-        let mut asked = options().tail(&tail.map_or_else(|| "all".to_owned(), |lines| lines.to_string()));
+    pub(in crate::runtime) fn follow(self: &Arc<Self>, tail: Option<u32>, logs: ServerLog) {
+        let container = Arc::clone(self);
         tokio::spawn(async move {
-            let mut streams = [Stream::default(), Stream::default()];
-            let mut absences = 0;
-            loop {
-                // A daemon that shuts down may end the answer as if the container had exited.
-                let fault = match read(&docker, &id, asked.build(), &mut streams, &logs).await {
-                    Ok(()) => match is_running(&docker, &id).await {
-                        Ok(false) => break,
-                        Ok(true) => None,
-                        Err(error) if daemon::is_gone(&error) => break,
-                        Err(error) => Some(daemon::explain(error)),
-                    },
-                    Err(error) => Some(daemon::explain(error)),
-                };
-                if let Some(fault) = fault {
-                    absences += 1;
-                    let returned = if absences > daemon::MAX_ABSENCES {
-                        Err(fault)
-                    } else {
-                        absence.await_return(&docker, fault, None).await
-                    };
-                    if let Err(fault) = returned {
-                        logs.push(format!(
-                            "[profiler: reading the container's log failed: {}]",
-                            fault.message
-                        ));
-                        break;
-                    }
-                } else {
-                    tokio::time::sleep(SOON).await;
-                }
-                streams.iter_mut().for_each(Stream::go_on);
-                since = since.max(streams.iter().map(|stream| stream.whole.time).max());
-                asked = options().since(since.map_or(0, second_before));
-            }
+            let may_repeat = !container.is_podman().await;
+            let mut streams = [Stream::new(may_repeat), Stream::new(may_repeat)];
+            let read = container.read_log(tail, &mut streams, &logs).await;
             let rests = streams.iter_mut().filter_map(|stream| stream.splitter.finish());
             rests.for_each(|line| logs.push(line));
+            if let Err(fault) = read {
+                let message = fault.message;
+                logs.push(format!("[profiler: reading the container's log failed: {message}]"));
+            }
             logs.end();
         });
     }
+
+    async fn read_log(&self, tail: Option<u32>, streams: &mut [Stream; 2], logs: &ServerLog) -> Result<()> {
+        // Of what is older, only the tail is wanted.
+        let mut since = tail.map(|_| Timestamp::now());
+        let mut asked = options(&tail.map_or_else(|| "all".to_owned(), |lines| lines.to_string()));
+        let mut reads = 0;
+        let mut absences = 0;
+        loop {
+            // Asked before the log, which is complete only if it was read after the exit: a daemon that shuts down may end
+            // its answer as if the container had exited.
+            let is_running = self.is_running().await?;
+            if is_running && reads > 0 {
+                tokio::time::sleep(SOON).await;
+            }
+            reads += 1;
+            match read(&self.docker, &self.id, asked.follow(is_running).build(), streams, logs).await {
+                Ok(()) if is_running => {}
+                Ok(()) => return Ok(()),
+                // It is removed, or is being removed.
+                Err(error) if daemon::is_gone(&error) || daemon::status(&error) == Some(409) => return Ok(()),
+                Err(error) => {
+                    let fault = daemon::explain(error);
+                    absences += 1;
+                    if absences > daemon::MAX_ABSENCES {
+                        return Err(fault);
+                    }
+                    self.await_return(fault).await?;
+                }
+            }
+            streams.iter_mut().for_each(Stream::go_on);
+            since = since.max(streams.iter().map(|stream| stream.read.time).max());
+            asked = options(RECENT).since(since.map_or(0, second_before));
+        }
+    }
 }
 
-fn options() -> LogsOptionsBuilder {
-    let options = LogsOptionsBuilder::default().follow(true).timestamps(true);
-    options.stdout(true).stderr(true).tail("all")
+fn options(tail: &str) -> LogsOptionsBuilder {
+    let options = LogsOptionsBuilder::default().timestamps(true);
+    options.stdout(true).stderr(true).tail(tail)
 }
 
 /// Messages of two streams may be out of their order.
@@ -78,12 +87,7 @@ fn second_before(time: Timestamp) -> i32 {
     i32::try_from(time.as_second() - 1).unwrap_or_default().max(0)
 }
 
-pub(super) async fn is_running(docker: &Docker, id: &str) -> std::result::Result<bool, bollard::errors::Error> {
-    let found = docker.inspect_container(id, None::<InspectContainerOptions>).await?;
-    Ok(found.state.and_then(|state| state.running) == Some(true))
-}
-
-/// Follows a log until the container exits, or nothing comes.
+/// Reads a log into `logs` until it ends, or nothing comes.
 async fn read(
     docker: &Docker,
     id: &str,
@@ -127,23 +131,33 @@ impl Default for Place {
 }
 
 /// A stream of a log.
-#[derive(Default)]
 struct Stream {
     /// Messages may end in the middle of a line.
     splitter: LineSplitter,
+    /// Docker may repeat the last line of a log that it rotates. Podman does not, and gives the lines of one write, or of
+    /// one second, the same time.
+    may_repeat: bool,
     read: Place,
-    /// After the last whole line.
-    whole: Place,
-    /// What is to be left out until a message comes that was not read before.
+    /// Whether the last message ended a line. The parts of a long line have the same time.
+    is_whole: bool,
+    /// To be left out until a message comes that was not read before.
     known: Option<Place>,
 }
 
 impl Stream {
-    /// Begins again, after the last whole line or before it.
+    fn new(may_repeat: bool) -> Self {
+        Self {
+            splitter: LineSplitter::default(),
+            may_repeat,
+            read: Place::default(),
+            is_whole: false,
+            known: None,
+        }
+    }
+
+    /// Expects the log once more, with messages that were read already.
     fn go_on(&mut self) {
-        self.splitter = LineSplitter::default();
-        self.read = self.whole;
-        self.known = Some(self.whole);
+        self.known = Some(self.read);
     }
 
     /// Takes a message with its time, and returns the lines that it completes.
@@ -157,8 +171,7 @@ impl Stream {
         }
         self.known = None;
         let is_whole = text.ends_with(b"\n");
-        // Docker may repeat the last line of a log that it rotates. Podman's times are whole seconds.
-        if is_whole && time == self.whole.time && time.subsec_nanosecond() != 0 {
+        if self.may_repeat && is_whole && self.is_whole && time == self.read.time {
             return Vec::new();
         }
         let earlier = if time == self.read.time { self.read.messages } else { 0 };
@@ -166,9 +179,7 @@ impl Stream {
             time,
             messages: earlier + 1,
         };
-        if is_whole {
-            self.whole = self.read;
-        }
+        self.is_whole = is_whole;
         self.splitter.push(text)
     }
 
@@ -208,19 +219,23 @@ mod tests {
     }
 
     #[test]
-    fn after_a_break_it_goes_on_with_the_first_line_that_is_missing() {
-        // By Docker, and by podman.
-        for [one, two, three] in [[".1", ".2", ".3"], ["", "", ""]] {
+    fn after_a_break_it_goes_on_with_the_first_message_that_is_missing() {
+        // By Docker, by podman, and by podman since its sixth version.
+        for (may_repeat, [one, two, three]) in [
+            (true, [".1", ".2", ".3"]),
+            (false, ["", "", ""]),
+            (false, [".1", ".1", ".3"]),
+        ] {
             let log = [
                 format!("2026-11-29T10:00:00{one}Z one\n"),
                 format!("2026-11-29T10:00:00{two}Z two\n"),
-                format!("2026-11-29T10:00:01{three}Z thr"),
+                format!("2026-11-29T10:00:01{three}Z 1 %\r2 %\rthr"),
                 format!("2026-11-29T10:00:01{three}Z ee\n"),
             ];
-            let mut stream = Stream::default();
+            let mut stream = Stream::new(may_repeat);
             assert_eq!(lines(&mut stream, &log[..2]), ["one", "two"]);
             stream.go_on();
-            assert_eq!(lines(&mut stream, &log[..3]), [""; 0]);
+            assert_eq!(lines(&mut stream, &log[..3]), ["1 %", "2 %"]);
             stream.go_on();
             assert_eq!(lines(&mut stream, &log), ["three"]);
             stream.go_on();
@@ -231,14 +246,15 @@ mod tests {
     #[test]
     fn the_line_that_docker_repeats_when_it_rotates_a_log_is_read_once() {
         let [one, two] = ["2026-11-29T10:00:00.1Z one\n", "2026-11-29T10:00:00.2Z one\n"].map(str::to_owned);
-        let mut stream = Stream::default();
-        assert_eq!(lines(&mut stream, &[one.clone(), one, two]), ["one", "one"]);
+        let log = [one.clone(), one, two];
+        assert_eq!(lines(&mut Stream::new(true), &log), ["one", "one"]);
+        assert_eq!(lines(&mut Stream::new(false), &log), ["one", "one", "one"]);
     }
 
     #[test]
     fn lines_that_were_rotated_away_are_not_counted() {
         let line = |second: u32| format!("2026-11-29T10:00:{second:02}.5Z {second}\n");
-        let mut stream = Stream::default();
+        let mut stream = Stream::new(true);
         let _ = lines(&mut stream, &(0..20).map(line).collect::<Vec<_>>());
         stream.go_on();
         let left: Vec<_> = (18..25).map(line).collect();

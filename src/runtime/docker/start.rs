@@ -19,7 +19,7 @@ use super::container::{self, Own};
 use super::daemon::{self, Absence, DockerInfo};
 use super::gpus::{self, Gpus};
 use super::network::{self, OwnNetwork};
-use super::{Container, ContainerRegistry, log};
+use super::{Container, ContainerRegistry};
 use crate::fault::{Fault, Result};
 use crate::file::disk_free;
 use crate::fmt::GIB;
@@ -191,7 +191,7 @@ pub(in crate::runtime) struct ContainerStart {
 
 impl ContainerStart {
     /// Creates and starts the container. Must not be interrupted before it is registered, or it would be lost.
-    pub(in crate::runtime) async fn run(mut self) -> Result<Started<Container>> {
+    pub(in crate::runtime) async fn run(mut self) -> Result<Started<Arc<Container>>> {
         lock(&self.registry.names).insert(self.plan.name.clone());
         let labels = super::labels(self.run.id());
         let mut isolated = !self.plan.grant.network;
@@ -201,7 +201,11 @@ impl ContainerStart {
                 Ok((id, base_url, own)) => {
                     // Podman removes the bridge when the container ends, so only of one that runs it says anything.
                     let is_unreachable = match own {
-                        Some(own) => !own.is_here() && log::is_running(&self.docker, &id).await.unwrap_or(false),
+                        Some(own) => {
+                            let name = &self.plan.name;
+                            let started = Container::attached(self.docker.clone(), id.clone(), name, &self.run);
+                            !own.is_here() && started.is_running().await.unwrap_or(false)
+                        }
                         None => false,
                     };
                     if !is_unreachable {
@@ -247,7 +251,7 @@ impl ContainerStart {
             exit: Mutex::default(),
             removed: tokio::sync::Mutex::default(),
         };
-        let container = Container {
+        let container = Arc::new(Container {
             docker: self.docker,
             id,
             name: self.plan.name,
@@ -256,7 +260,7 @@ impl ContainerStart {
             started_at: None,
             own: Some(own),
             podman: tokio::sync::OnceCell::new_with(Some(self.daemon.podman)),
-        };
+        });
         container.follow(None, self.logs.clone());
         Ok(Started {
             base_url: (self.plan.launch.port != 0).then_some(base_url),
