@@ -309,14 +309,15 @@ impl Watched {
     /// How it ended. What it left running is killed.
     async fn exit(&self, group: Option<u32>) -> Exit {
         let deadline = tokio::time::Instant::now() + PATIENCE;
-        let code = loop {
+        // A daemon that was restarted knows no commands of before. Where systemd holds its socket, that is all that is seen of
+        // the restart: what is asked meanwhile waits.
+        let (code, is_lost) = loop {
             match self.container.docker.inspect_exec(&self.exec).await {
-                Ok(seen) if seen.running != Some(true) => break seen.exit_code,
-                // A daemon that was restarted knows no commands of before.
-                Err(error) if daemon::is_gone(&error) => break None,
-                _ if tokio::time::Instant::now() >= deadline => break None,
+                Ok(seen) if seen.running != Some(true) => break (seen.exit_code, false),
+                Err(error) if daemon::is_gone(&error) => break (None, true),
+                _ if tokio::time::Instant::now() >= deadline => break (None, false),
                 // The container may be gone, with all its commands.
-                Err(_) if !matches!(self.container.state().await, Ok(State::Running)) => break None,
+                Err(_) if !matches!(self.container.state().await, Ok(State::Running)) => break (None, false),
                 Ok(_) | Err(_) => tokio::time::sleep(PAUSE).await,
             }
         };
@@ -342,7 +343,7 @@ impl Watched {
                 }
                 // It may exit by itself after the kernel killed a worker of it.
                 exit.oom_killed = code != Some(0) && self.was_oom_killed().await;
-                if !exit.oom_killed && self.container.absence.ended(&exit) {
+                if !exit.oom_killed && (is_lost || self.container.absence.ended(&exit)) {
                     exit.ended_by = Some(EndedBy::Daemon);
                 }
             }
