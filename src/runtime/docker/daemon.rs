@@ -278,7 +278,7 @@ pub(super) async fn facts(docker: &Docker) -> Result<DockerInfo> {
     let podman = is_podman(&version);
     // Podman tells Docker's clients neither, before its fifth version.
     let own = if podman {
-        own_security(&address, &version).await.unwrap_or_default()
+        own_security(&address, &version).await?
     } else {
         PodmanSecurity::default()
     };
@@ -303,7 +303,7 @@ pub(super) async fn facts(docker: &Docker) -> Result<DockerInfo> {
     })
 }
 
-/// What podman says about security in its own part of the API.
+/// Podman's security, in its own part of the API.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PodmanSecurity {
@@ -312,6 +312,7 @@ struct PodmanSecurity {
     selinux_enabled: bool,
 }
 
+/// The default if this daemon lacks podman's own part of the API.
 async fn own_security(address: &str, version: &SystemVersion) -> Result<PodmanSecurity> {
     #[derive(Deserialize)]
     struct Answer {
@@ -319,11 +320,12 @@ async fn own_security(address: &str, version: &SystemVersion) -> Result<PodmanSe
     }
     #[derive(Deserialize)]
     struct Host {
+        #[serde(default)]
         security: PodmanSecurity,
     }
     let version = version.version.as_deref().unwrap_or_default();
-    let answer: Answer = ask(address, &format!("/v{version}/libpod/info"), &[]).await?;
-    Ok(answer.host.security)
+    let answer: Option<Answer> = ask(address, &format!("/v{version}/libpod/info"), &[]).await?;
+    Ok(answer.map(|answer| answer.host.security).unwrap_or_default())
 }
 
 /// The fault if the daemon cannot be reached.
@@ -479,32 +481,61 @@ impl From<ContainerSummary> for Listed {
 /// container has a state that Docker does not have, and podman can leave one in such a state for ever.
 pub(super) async fn list_in_any_state(address: &str, filters: &HashMap<&str, Vec<&str>>) -> Result<Vec<Listed>> {
     let filters = serde_json::to_string(filters).map_err(|error| Fault::internal(error.to_string()))?;
-    ask(address, "/containers/json", &[("all", "true"), ("filters", &filters)]).await
+    let listed = ask(address, "/containers/json", &[("all", "true"), ("filters", &filters)]).await?;
+    listed.ok_or_else(|| {
+        Fault::missing(
+            format!("`{address}` has no list of containers"),
+            "set DOCKER_HOST to where Docker or podman listens",
+        )
+    })
 }
 
 /// Larger than any list of containers of ours.
 const MAX_ANSWER: usize = 16 << 20;
+/// Characters of an error's text that are shown.
+const MAX_SAID: usize = 500;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Asks the daemon at this address something that the client cannot ask.
-async fn ask<T: serde::de::DeserializeOwned>(address: &str, path: &str, query: &[(&str, &str)]) -> Result<T> {
-    let failed = |why: String| Fault::new(Kind::Io, format!("`{address}` does not answer `{path}`: {why}"));
+/// Asks the daemon at this address something that the client cannot ask. `None` if it has no such path.
+async fn ask<T: serde::de::DeserializeOwned>(address: &str, path: &str, query: &[(&str, &str)]) -> Result<Option<T>> {
+    let failed = |what: &str| {
+        Fault::new(
+            Kind::Io,
+            format!("the daemon at `{address}`, asked for `{path}`, {what}"),
+        )
+    };
     let client = http::external().no_proxy().timeout(ANSWER_TIMEOUT);
     let (client, base) = match address.strip_prefix("unix://") {
         Some(socket) => (client.unix_socket(socket), "http://localhost".to_owned()),
         None => (client, address.replacen("tcp://", "http://", 1)),
     };
-    let mut url = url::Url::parse(&base).map_err(|error| failed(error.to_string()))?;
+    let mut url = url::Url::parse(&base).map_err(|error| {
+        Fault::usage(format!("`{address}` is no address of a daemon: {error}")).hint("correct DOCKER_HOST")
+    })?;
     url.set_path(path);
     if !query.is_empty() {
         url.query_pairs_mut().extend_pairs(query);
     }
-    let answer = http::build(client)?.get(url).send().await;
-    let answer = answer.and_then(reqwest::Response::error_for_status);
-    let answer = answer.map_err(|error| failed(error.to_string()))?;
-    let text = http::text(answer, MAX_ANSWER).await;
-    let (text, _) = text.map_err(|error| failed(error.to_string()))?;
-    outside::page(text.as_bytes()).map_err(|error| failed(error.to_string()))
+    let silent = |error: reqwest::Error| {
+        failed(&format!("does not answer: {error}"))
+            .hint("check whether it is running: `systemctl status docker`, or `podman.socket`")
+    };
+    let answer = http::build(client)?.get(url).send().await.map_err(silent)?;
+    let status = answer.status();
+    if status == reqwest::StatusCode::NOT_FOUND {
+        return Ok(None);
+    }
+    let (text, _) = http::text(answer, MAX_ANSWER).await.map_err(silent)?;
+    if !status.is_success() {
+        let said: String = text.trim().chars().take(MAX_SAID).collect();
+        return Err(failed(&format!("answers with status {status}: {said}"))
+            .hint("see its log: `journalctl --unit docker`, or `--unit podman`"));
+    }
+    let read = outside::page(text.as_bytes());
+    read.map(Some).map_err(|error| {
+        failed(&format!("gives an answer that cannot be read: {error}"))
+            .hint("see whether it is Docker or podman: `docker version`")
+    })
 }
 
 /// How long to wait for a daemon that went away, and how often to look for it.
@@ -552,10 +583,12 @@ impl Absence {
     pub(super) async fn await_return(&self, docker: &Docker, fault: Fault, run: Option<&Run>) -> Result<()> {
         let gone = jiff::Timestamp::now();
         // Noted before the daemon is back: by then its container's end may have been asked for.
-        if is_away(&fault) {
-            *lock(&self.0) = Some((gone, jiff::Timestamp::MAX));
-        }
-        await_return(docker, fault, run).await?;
+        let was_noted = is_away(&fault) && {
+            let noted = lock(&self.0).replace((gone, jiff::Timestamp::MAX));
+            noted.is_some_and(|(_, back)| back == jiff::Timestamp::MAX)
+        };
+        // One warning is enough for all that wait.
+        await_return(docker, fault, run.filter(|_| !was_noted)).await?;
         *lock(&self.0) = Some((gone, jiff::Timestamp::now()));
         Ok(())
     }
