@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::support::container::containers_at;
 use crate::support::dockerd::{Dockerd, Rootless, is_inside};
 use crate::support::{Profiler, engines, image, needs_dockerd, needs_rootless_docker};
 
@@ -22,11 +23,7 @@ fn search(daemon: &Dockerd) {
         .run()
         .success();
     assert_eq!(outcome.json()["result"]["points"][0]["verdict"], "ok");
-    let left = daemon
-        .docker(&["ps", "--all", "--quiet"])
-        .stdout(std::process::Stdio::piped())
-        .output();
-    assert_eq!(left.unwrap().stdout, b"");
+    assert_eq!(containers_at(&daemon.host()), "");
 }
 
 #[test]
@@ -88,9 +85,5 @@ fn one_without_roots_rights() {
     );
     let (found, said) = run(&search);
     assert_eq!(found["result"]["points"][0]["verdict"], "ok", "{said}");
-    let left = Command::new("docker")
-        .args(["ps", "--all", "--quiet"])
-        .env("DOCKER_HOST", daemon.host())
-        .output();
-    assert_eq!(left.unwrap().stdout, b"");
+    assert_eq!(containers_at(&daemon.host()), "");
 }

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
 
@@ -41,7 +42,10 @@ impl User {
     /// Its home is in this folder, which everybody may enter from now on.
     pub(super) fn create(folder: &Path) -> Self {
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let user = Self(format!("profiler-{}", std::process::id()));
+        // Two tests of this process may have one each.
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let user = Self(format!("profiler-{}-{number}", std::process::id()));
         let home = folder.join("home");
         let made = Command::new("useradd")
             .arg("--create-home")
@@ -150,6 +154,8 @@ impl Podman {
     /// The output of podman's own command line.
     pub fn podman(&self, args: &[&str]) -> String {
         let output = command(&self.folder, self.user.as_ref()).args(args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "podman {args:?}: {said}");
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
