@@ -208,6 +208,8 @@ impl Options {
                 // Its adapter passes it as `max_batch_size`, which also limits the graphs.
                 self.max_num_seqs = self.max_num_seqs.or(Some(serve.concurrency));
             }
+            // As in its adapter: without lengths, it takes the longest that its memory allows.
+            Engine::Tgi if serve.fit_length => {}
             Engine::Tgi => {
                 self.max_model_len = self.max_model_len.or(Some(total));
                 // As in its adapter: after each slice, the produced tokens become input.
