@@ -2,21 +2,13 @@
 
     from profile_model import ProfilerConfig, profile_model
 
-    config = ProfilerConfig(
-        model_id="meta-llama/Llama-3.1-8B-Instruct",
-        gpu_ids=[0],
-        min_input_length=128,
-        max_input_length=8192,
-        min_output_length=128,
-        max_output_length=4096,
-        grid_size=10,
-        refinement_rounds=2,
-    )
-    results = profile_model(config)
+    longest = ProfilerConfig("Qwen/Qwen3-8B", max_input_length=30_000, grid_size=6, output_dir="longest", gpu_ids=[1])
+    for one in profile_model(longest):
+        print(one["input_length"], one["output_length"], one["success"])
 
 A result is a dict with `input_length`, `output_length`, `success`, `error_type`, `error_msg`, `container_logs` and
 `timestamp`. The run's folder, with the same results as a `profile_res_*.json`, lies in `output_dir`. `plot_results(FILE)`
-draws such a file. Needs the program `profiler` and no package.
+draws such a file. Needs Python 3.10 or later, the program `profiler`, and no package.
 """
 
 import dataclasses
@@ -25,6 +17,7 @@ import os
 import pathlib
 import subprocess
 import time
+import uuid
 
 
 @dataclasses.dataclass
@@ -55,6 +48,12 @@ class ProfilerConfig:
     engine: str = "tgi"
     arguments: list = dataclasses.field(default_factory=list)
 
+    def __new__(cls, *values, **named):
+        if unknown := sorted(named.keys() - cls.__dataclass_fields__.keys()):
+            known = ", ".join(cls.__dataclass_fields__)
+            raise TypeError(f"no {', '.join(unknown)} here: there are {known}; others of `profiler` go into arguments")
+        return super().__new__(cls)
+
 
 SEARCH = [
     "grid_size", "refinement_rounds", "k_neighbors", "m_random", "distance_scale", "consistency_radius",
@@ -63,9 +62,11 @@ SEARCH = [
 
 
 def profile_model(config, program="profiler"):
-    """Runs the search and returns its results. `subprocess.CalledProcessError` if it fails."""
-    out = pathlib.Path(config.output_dir) / time.strftime("%Y%m%d_%H%M%S")
-    out.parent.mkdir(parents=True, exist_ok=True)
+    """Runs the search and returns its results. `subprocess.CalledProcessError` if it fails or is stopped early."""
+    parent = pathlib.Path(config.output_dir)
+    parent.mkdir(parents=True, exist_ok=True)
+    # Two searches may begin within one second.
+    out = parent / (time.strftime("%Y%m%d_%H%M%S_") + uuid.uuid4().hex[:8])
     options = {
         "engine": config.engine,
         "model": config.model_id,
@@ -85,9 +86,9 @@ def profile_model(config, program="profiler"):
     # Progress goes to standard error; the answer is in the file.
     done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL)
     files = sorted(out.glob("profile_res_*.json"))
-    if not files:
+    # 1: nothing fits, and the results say so.
+    if done.returncode not in (0, 1) or not files:
         raise subprocess.CalledProcessError(done.returncode, command)
-    # If nothing fits, the exit status says so, and the results are there.
     return json.loads(files[-1].read_text())["results"]
 
 
