@@ -20,7 +20,7 @@ pub use client::{
     QueuedRequest, Rejection, RequestSource, Slots, check_in_flight, read_recorded, read_response, run_load,
 };
 pub use framing::{Counts, Decode, Framing, StreamEvent};
-pub use record::{Failure, FailureForm, RequestOutcome, RequestRecord};
+pub use record::{Failure, FailureForm, RequestOutcome, RequestRecord, request_lines};
 pub use stats::Summary;
 pub use tolerance::Tolerance;
 
@@ -154,14 +154,16 @@ impl LoadAnswer {
         }
     }
 
+    /// The answer of each repeat; itself, without repeats.
+    pub fn each(&self) -> &[LoadAnswer] {
+        self.repeats
+            .as_ref()
+            .map_or(std::slice::from_ref(self), |repeats| repeats.each.as_slice())
+    }
+
     /// Paths of the engine timelines in the run folder: one, or one for each repeat.
     pub fn timelines(&self) -> impl Iterator<Item = &str> {
-        let each = self
-            .repeats
-            .as_ref()
-            .map(|repeats| repeats.each.as_slice())
-            .unwrap_or(std::slice::from_ref(self));
-        each.iter().filter_map(|one| one.engine.timeline.file.as_deref())
+        self.each().iter().filter_map(|one| one.engine.timeline.file.as_deref())
     }
 }
 

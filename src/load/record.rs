@@ -5,12 +5,15 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io::{self, BufRead};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 
 use super::framing::Counts;
 use crate::fault::{Fault, Result};
+use crate::outside;
 
 /// How a request of a load ended. Every issued request ends in exactly one of these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -389,6 +392,22 @@ fn seconds<S: Serializer>(moment: &Duration, serializer: S) -> std::result::Resu
 
 fn seconds_if_any<S: Serializer>(moment: &Option<Duration>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
     moment.map(|moment| moment.as_secs_f64()).serialize(serializer)
+}
+
+/// Longest line of a file of requests: an interval for each of millions of tokens.
+const MAX_LINE: u64 = 64 << 20;
+
+/// The lines of a file of requests, each with the fields that are asked for; `None` for one that is no request.
+pub fn request_lines<T: DeserializeOwned>(mut file: impl BufRead) -> impl Iterator<Item = io::Result<Option<T>>> {
+    let mut text = Vec::new();
+    std::iter::from_fn(move || {
+        text.clear();
+        match outside::line(&mut file, &mut text, MAX_LINE) {
+            Ok(0) => None,
+            Ok(_) => Some(Ok(serde_json::from_slice(&text).ok())),
+            Err(error) => Some(Err(error)),
+        }
+    })
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use serde::Deserialize;
 use super::sweep::{Sweep, SweepAxis, SweepLevel};
 use crate::fault::Result;
 use crate::fmt::{Unit, list, ms, number, tenths};
-use crate::load::LoadAnswer;
-use crate::outside;
+use crate::load::{LoadAnswer, request_lines};
 use crate::report::plot::{Axis, Colour, Layer, MarkerShape, Panel, Plot, Scale};
 use crate::run::Folder;
 
@@ -220,19 +219,14 @@ fn read_requests(file: File) -> std::io::Result<Requests> {
     parse_requests(BufReader::with_capacity(1 << 18, file))
 }
 
-/// Longest line of a request: an interval for each of millions of tokens.
-const MAX_LINE: u64 = 64 << 20;
-
-fn parse_requests(mut lines: impl BufRead) -> std::io::Result<Requests> {
+fn parse_requests(file: impl BufRead) -> std::io::Result<Requests> {
     let mut requests = Requests::default();
-    let mut text = Vec::new();
-    while outside::line(&mut lines, &mut text, MAX_LINE)? > 0 {
-        match serde_json::from_slice::<RequestLine>(&text) {
-            Ok(line) if !line.warmup => requests.add(line),
-            Ok(_) => {}
-            Err(_) => requests.unreadable += 1,
+    for line in request_lines::<RequestLine>(file) {
+        match line? {
+            Some(line) if !line.warmup => requests.add(line),
+            Some(_) => {}
+            None => requests.unreadable += 1,
         }
-        text.clear();
     }
     requests.ttft.sort_unstable_by(f32::total_cmp);
     requests.e2el.sort_unstable_by(f32::total_cmp);
