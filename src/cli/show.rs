@@ -38,7 +38,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["csv", "json", "markdown", "export", "mlflow"])]
     vllm_sweep: Option<std::path::PathBuf>,
     /// Write the loads of a run into FOLDER with the keys of hpml's studies: `metrics_data.json` (a row for each request),
-    /// `gpu_memory_data.json`, `kv_cache_data.json`; those of several loads in `load-N/`
+    /// `gpu_memory_data.json`, `kv_cache_data.json`; those of several loads in `load-N/`, of several repeats in
+    /// `repeat-M/`
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["csv", "json", "markdown", "export", "mlflow", "vllm_sweep"])]
     hpml: Option<std::path::PathBuf>,
 }
@@ -79,7 +80,15 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         None => {}
     }
     if let Some(store) = &args.vllm_sweep {
-        refuse_earlier_sweep(store)?;
+        // `summary.csv` would be that of one of them, and `plot` would read both.
+        refuse_earlier(store, "a sweep", |name| {
+            name == "summary.csv" || name.starts_with("SERVE-")
+        })?;
+    }
+    if let Some(store) = &args.hpml {
+        refuse_earlier(store, "files of a study", |name| {
+            export::HPML_FILES.contains(&name) || ["load-", "repeat-"].iter().any(|begin| name.starts_with(begin))
+        })?;
     }
     let files = match (&args.mlflow, &args.vllm_sweep, &args.hpml) {
         (Some(store), ..) => Some((store, export::mlflow(&found))),
@@ -137,8 +146,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     Ok(0)
 }
 
-/// Refuses a folder that has a sweep already: `summary.csv` would be that of one of them, and `plot` would read both.
-fn refuse_earlier_sweep(store: &std::path::Path) -> Result<()> {
+/// Refuses a folder that has such files already.
+fn refuse_earlier(store: &std::path::Path, what: &str, is_one: impl Fn(&str) -> bool) -> Result<()> {
     let entries = match std::fs::read_dir(store) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -147,9 +156,9 @@ fn refuse_earlier_sweep(store: &std::path::Path) -> Result<()> {
     for entry in entries {
         let name = entry.map_err(|error| Fault::io(store, &error))?.file_name();
         let name = name.to_string_lossy();
-        if name == "summary.csv" || name.starts_with("SERVE-") {
+        if is_one(&name) {
             return Err(
-                Fault::usage(format!("`{}` has a sweep already: `{name}`", store.display()))
+                Fault::usage(format!("`{}` has {what} already: `{name}`", store.display()))
                     .hint("name an empty folder"),
             );
         }

@@ -206,13 +206,22 @@ fn reads_hpmls_files(run: &Outcome) {
     assert_eq!((&one["concurrency"], &one["tokens"]), (&4.into(), &8.into()));
     let cost = one["cost_per_token_usd"].as_f64().unwrap() * one["aggregate_throughput_tok_per_sec"].as_f64().unwrap();
     assert!((cost * 3600.0 - 2.93).abs() < 1e-9, "{one}");
-    let (memory, cache) = (read("gpu_memory_data.json"), read("kv_cache_data.json"));
+    let (memory, cache) = (
+        read("repeat-2/gpu_memory_data.json"),
+        read("repeat-2/kv_cache_data.json"),
+    );
+    assert_eq!(memory["requests_completed"], 8, "of this repeat");
+    let _ = export("studies").code(2).stderr("name an empty folder");
     let used = memory["history_memory_mb"].as_array().unwrap();
     assert_eq!(used.len(), memory["history_times"].as_array().unwrap().len());
     // The card of 24 GB that is simulated.
     assert_eq!(memory["total_memory_mb"], 24564.0);
     assert!(cache["peak_usage_percent"].as_f64().unwrap() > 0.1, "{cache}");
-    for name in ["metrics_data.json", "gpu_memory_data.json", "kv_cache_data.json"] {
+    for name in [
+        "metrics_data.json",
+        "repeat-1/gpu_memory_data.json",
+        "repeat-1/kv_cache_data.json",
+    ] {
         let file = run.folder().join("studies/load-2").join(name);
         let shown = Profiler::new()
             .arg("show")
@@ -227,6 +236,15 @@ fn reads_hpmls_files(run: &Outcome) {
             "{name}"
         );
     }
+    // One engine had one GPU, and the other two.
+    let engines = Profiler::new().args(["show", &format!("{RUNS}/vllm-tensor-parallel"), "--hpml", "studies"]);
+    let engines = engines.run().success();
+    let memory = fs::read_to_string(engines.folder().join("studies/load-1/gpu_memory_data.json")).unwrap();
+    let memory: Value = serde_json::from_str(&memory).unwrap();
+    assert!(
+        memory["peak_memory_mb"].is_number() && memory["total_memory_mb"].is_null(),
+        "{memory}"
+    );
     let nothing = Profiler::new().args(["show", &format!("{RUNS}/vllm-how-many"), "--hpml", "studies"]);
     let _ = nothing.run().code(2).stderr("no requests of loads");
 }

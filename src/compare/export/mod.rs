@@ -10,7 +10,7 @@ mod tgi_profiler;
 mod vllm_bench;
 mod vllm_sweep;
 
-pub use hpml::hpml;
+pub use hpml::{FILES as HPML_FILES, hpml};
 pub use mlflow::mlflow;
 pub use opentelemetry::opentelemetry;
 pub use prometheus::prometheus;

@@ -101,7 +101,7 @@ fn engine(file: &Node, study: &str) -> Option<String> {
 
 /// Rows of single requests, one case for each scenario and concurrency.
 pub(super) fn read_requests(file: &Node) -> Result<ComparisonInput, String> {
-    let mut groups: BTreeMap<(String, u64), Vec<Node<'_>>> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, Option<u64>), Vec<Node<'_>>> = BTreeMap::new();
     // The files of the mode with one request at a time have no total of concurrent requests.
     let mut single = false;
     let rows = file.objects()?;
@@ -110,18 +110,17 @@ pub(super) fn read_requests(file: &Node) -> Result<ComparisonInput, String> {
         rows.iter().any(is_simulated),
     );
     for row in rows {
-        single |= row.at("aggregate_throughput_tok_per_sec").is_null();
-        let key = (
-            row.text("scenario").unwrap_or_default(),
-            row.count("concurrency")?.unwrap_or(1),
-        );
-        groups.entry(key).or_default().push(row);
+        let theirs = !is_ours(&row);
+        single |= theirs && row.at("aggregate_throughput_tok_per_sec").is_null();
+        let concurrency = row.count("concurrency")?.or(theirs.then_some(1));
+        let scenario = row.text("scenario").unwrap_or_default();
+        groups.entry((scenario, concurrency)).or_default().push(row);
     }
     let mut cases = Vec::new();
     for ((scenario, concurrency), rows) in groups {
-        let name = format!("{scenario} concurrency={concurrency}");
-        let mut case = Case::new(name.trim_start());
-        case.facts.concurrency = Some(concurrency);
+        let level = concurrency.map_or_else(String::new, |level| format!("concurrency={level}"));
+        let mut case = Case::new(format!("{scenario} {level}").trim());
+        case.facts.concurrency = concurrency;
         let mean = |columns: &[&str]| -> Result<Option<f64>, String> {
             let column = columns
                 .iter()

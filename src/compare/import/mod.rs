@@ -95,21 +95,21 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "hpml GPU memory",
-        holds: "GPU memory over time while TGI served requests (`gpu_memory_data.json`)",
+        holds: "GPU memory over time while an engine served requests (`gpu_memory_data.json`)",
         form: Form::Object,
         keys: &[&["history_times", "history_memory_mb"]],
         read: hpml::read_memory,
     },
     Format {
         name: "hpml KV cache",
-        holds: "KV cache usage over time while vLLM served requests (`kv_cache_data.json`)",
+        holds: "KV cache usage over time while an engine served requests (`kv_cache_data.json`)",
         form: Form::Object,
         keys: &[&["history_times", "history_values"]],
         read: hpml::read_kv_cache,
     },
     Format {
         name: "hpml requests",
-        holds: "latency and tokens of single requests to TGI, by concurrency",
+        holds: "latency and tokens of single requests, by concurrency",
         form: Form::Rows,
         keys: &[
             &["ttft_ms", "latency_ms", "throughput_tok_per_sec"],
