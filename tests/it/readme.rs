@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `sh` | shell commands, which must all succeed |
 //! | `sh exit=N` | the last command exits with this status |
-//! | `sh needs=NAME` | as `sh`, where this machine has that program |
+//! | `sh needs=NAME` | as `sh`; the page is skipped where this machine lacks that program |
 //! | `sh dry-run` | needs a GPU, a model or an image: `--dry-run` is added |
 //! | `sh server` | as `sh`, while a server listens on 127.0.0.1:8000 |
 //! | `sh background` | a server that runs until the end of the page |
@@ -153,7 +153,14 @@ impl Page {
     }
 
     fn read(mut self) {
-        for block in blocks(&text_of(self.path)) {
+        let blocks = blocks(&text_of(self.path));
+        let words = blocks.iter().flat_map(|block| &block.words);
+        let needed: BTreeSet<&str> = words.filter_map(|word| word.strip_prefix("needs=")).collect();
+        // Later blocks use what those of the program made.
+        if !needed.into_iter().all(needs_program) {
+            return;
+        }
+        for block in blocks {
             let words: Vec<&str> = block.words.iter().map(String::as_str).collect();
             match words.as_slice() {
                 // This test is itself run by that command.
@@ -169,8 +176,7 @@ impl Page {
                 ["sh", "background"] => self.serve(&block.text),
                 ["sh", word] => match word.split_once('=').unwrap() {
                     ("exit", status) => self.run(&block.text, status.parse().unwrap()),
-                    ("needs", program) if needs_program(program) => self.run(&block.text, 0),
-                    ("needs", _) => {}
+                    ("needs", _) => self.run(&block.text, 0),
                     _ => panic!("{}: {word}", self.path),
                 },
                 ["text"] => self.printed(&block.text),
