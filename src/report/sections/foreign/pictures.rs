@@ -1,5 +1,5 @@
-//! Charts of a file of another tool: throughput and latency by concurrency, or the latencies of one level, memory by component, memory of CUDA graphs,
-//! and values over time.
+//! Charts of a file of another tool: throughput and latency by concurrency, or the latencies of one level, memory by
+//! component, memory of CUDA graphs, and values over time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -134,7 +134,12 @@ fn latencies(input: &ComparisonInput) -> Option<Plot> {
         ))
     });
     let panels: Vec<Panel> = panels.collect();
-    let words = format!("Mean, median and percentiles of {}.", case.name);
+    let is_known = |statistic: &&str| {
+        let has = |(_, metric): (&str, &str)| case.figure(&format!("{statistic}_{metric}")).is_some();
+        LATENCIES.into_iter().any(has)
+    };
+    let known: Vec<&str> = STATISTICS.into_iter().filter(is_known).collect();
+    let words = format!("Of {}: {}.", case.name, known.join(", "));
     (!panels.is_empty()).then(|| Plot::new("latencies", "Latency", panels).with_alt(words, ""))
 }
 
