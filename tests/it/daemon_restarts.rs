@@ -138,8 +138,7 @@ fn a_daemon_that_leaves_its_containers() {
     let (result, run) = run.result();
     assert_eq!(result, json!([["ok", ""], ["ok", ""]]), "{}", run.said());
     let log = run.text("logs/engine-1.log");
-    // None if it was rotated away before it was read.
-    assert!(log.matches("startup complete").count() <= 1, "{log}");
+    // Its first lines may be rotated away before they are read, and Docker 20.10 may repeat a block that it rotates.
     assert!(log.contains("shutdown triggered"), "{log}");
     assert!(!run.path("logs/engine-2.log").exists(), "{}", run.said());
 }
