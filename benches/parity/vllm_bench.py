@@ -7,6 +7,7 @@
         --model llama --tokenizer MODEL --dataset-name random --random-input-len 256 --random-output-len 64 --num-prompts 64 --max-concurrency 8 \
         --ignore-eos --save-result --save-detailed --result-filename vllm.json
     profiler show vllm.json
+    profiler run throughput --url http://127.0.0.1:8123 --model llama --input 256 --output 64 --concurrency 8 --requests 64
 
 FOLDER is where the wheel was unpacked. The bench is vLLM's own code; what it takes from the rest of vLLM (a parser of options, a tokenizer, a logger) has
 a stand-in here, so that no GPU, no CUDA and no torch is needed.

@@ -7,7 +7,7 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tolerance {
     tokens: u64,
-    share: f64,
+    percent: f64,
 }
 
 impl Tolerance {
@@ -16,14 +16,14 @@ impl Tolerance {
 
     /// So many tokens.
     pub const fn tokens(tokens: u64) -> Self {
-        Self { tokens, share: 0.0 }
+        Self { tokens, percent: 0.0 }
     }
 
     /// The larger of two, at each length.
     pub fn or(self, other: Self) -> Self {
         Self {
             tokens: self.tokens.max(other.tokens),
-            share: self.share.max(other.share),
+            percent: self.percent.max(other.percent),
         }
     }
 
@@ -35,20 +35,20 @@ impl Tolerance {
     /// The tokens that may be missing where `asked` were asked for.
     pub fn of(self, asked: u64) -> u64 {
         // A float's last digit makes no token.
-        self.tokens.max((self.share * asked as f64 + 1e-9) as u64)
+        self.tokens.max((self.percent * asked as f64 / 100.0 + 1e-9) as u64)
     }
 
     /// The share of an answer that may be missing where at least `asked` are asked for.
     pub fn share_of(self, asked: u64) -> f64 {
-        self.share.max(self.tokens as f64 / asked.max(1) as f64)
+        (self.percent / 100.0).max(self.tokens as f64 / asked.max(1) as f64)
     }
 }
 
 impl Serialize for Tolerance {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.share {
+        match self.percent {
             0.0 => serializer.serialize_u64(self.tokens),
-            share => serializer.collect_str(&format_args!("{}%", 100.0 * share)),
+            percent => serializer.collect_str(&format_args!("{percent}%")),
         }
     }
 }
@@ -56,15 +56,12 @@ impl Serialize for Tolerance {
 impl<'de> Deserialize<'de> for Tolerance {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        let share = value
+        let percent = value
             .as_str()
             .and_then(|text| text.strip_suffix('%')?.trim().parse().ok());
-        match (value.as_u64(), share) {
+        match (value.as_u64(), percent) {
             (Some(tokens), _) => Ok(Self::tokens(tokens)),
-            (_, Some(share)) if (0.0..=100.0).contains(&share) => Ok(Self {
-                tokens: 0,
-                share: share / 100.0,
-            }),
+            (_, Some(percent)) if (0.0..=100.0).contains(&percent) => Ok(Self { tokens: 0, percent }),
             _ => Err(de::Error::custom(format!(
                 "a tolerance is a number of tokens, or a share of the output such as \"5%\", not `{value}`"
             ))),
@@ -95,6 +92,11 @@ mod tests {
             (0.05, 0.25)
         );
         assert_eq!(json!([share, Tolerance::tokens(8)]), json!(["5%", 8]));
+        assert_eq!(
+            json!(read(json!("7%")).unwrap()),
+            "7%",
+            "100 × 0.07 is more than 7 as a float"
+        );
         for wrong in [
             json!("5"),
             json!(0.05),

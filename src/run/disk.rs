@@ -100,7 +100,7 @@ impl Disk {
         }
     }
 
-    /// Bytes that the run has written, and those that are free beside it.
+    /// Bytes in the run's folder, and those that are free beside it.
     pub(super) fn used(&self) -> DiskUse {
         DiskUse {
             written: *lock(&self.held),

@@ -28,7 +28,7 @@ pub struct TgiProfiler {
     gpus: Vec<Value>,
     /// Search options under that tool's names; unknown ones are ignored.
     search: Map<String, Value>,
-    /// What may be missing from a success.
+    /// Tokens that may be missing from a success.
     output_tolerance: Tolerance,
 }
 

@@ -104,7 +104,7 @@ pub struct LaunchOptions {
     /// Seconds that each request of a probe may take. Default: a minute for an attached server of unknown speed, else
     /// ten times the expected duration.
     pub request_timeout: Option<f64>,
-    /// What may be missing from an answer that counts as `ok`.
+    /// Tokens that may be missing from an answer that counts as `ok`.
     pub output_tolerance: Tolerance,
     /// Retries of a probe after an early end of text or an overloaded engine. Default: 3.
     pub retries: Option<u32>,

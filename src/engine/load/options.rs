@@ -62,7 +62,7 @@ pub struct LoadOptions {
     /// Seconds without running requests, while all unfinished requests are queued, after which the load is given up.
     /// Default: 20.
     pub stall: Option<f64>,
-    /// What may be missing from an answer without a warning. Default: the engine's.
+    /// Tokens that may be missing from an answer without a warning. Default: the engine's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_tolerance: Option<Tolerance>,
     /// Seed of arrivals and lengths. Default: the run's seed. Each repeat uses the next number.

@@ -170,7 +170,7 @@ pub(crate) struct Session {
     prompts: Option<Arc<Prompts>>,
     pub(crate) timeout: Duration,
     pub(crate) stall: Duration,
-    /// What may be missing from an answer without a word.
+    /// Tokens that may be missing from an answer without a word.
     pub(crate) tolerance: Tolerance,
     pub(crate) clock: ModelClock,
 }

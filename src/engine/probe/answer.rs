@@ -32,7 +32,7 @@ pub struct ProbeOptions {
     pub stall: Option<f64>,
     /// Retries after an early end of text or an overloaded engine. Default: the engine's.
     pub retries: Option<u32>,
-    /// What may be missing from an answer that counts as `ok`.
+    /// Tokens that may be missing from an answer that counts as `ok`.
     pub output_tolerance: Tolerance,
     /// Whether `preempted` and `queued` count as fitting.
     pub overload: Overload,

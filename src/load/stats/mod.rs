@@ -47,7 +47,7 @@ pub struct Settings {
     /// Whether prompts must have the requested token counts, so that another count is a failure, and answers should. False
     /// for a user's prompts: their counts may be unknown, and an answer may stop by itself.
     pub exact: bool,
-    /// What may be missing from an answer without a word.
+    /// Tokens that may be missing from an answer without a word.
     pub tolerance: Tolerance,
     /// The engine is simulated, and its clock is not this machine's: delays of this machine count many times, so latencies
     /// are not judged.

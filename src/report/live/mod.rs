@@ -54,7 +54,7 @@ impl Live {
     pub fn watch(run: &Arc<Run>, json: bool) -> Self {
         let terminal = Terminal::detect();
         let live = Self(Arc::new(Mutex::new(View {
-            state: LiveState::new(run.disk_use()),
+            state: LiveState::default(),
             begun: Instant::now(),
             output: if terminal.live {
                 Output::Screen(Screen::default())

@@ -186,6 +186,10 @@ impl Levels {
             (Some(own), Some(all)) => all.saturating_sub(done) as f64 / own.per_second,
             _ => (seconds(&paces, &running.options)? - passed).max(0.0),
         };
+        let current = running
+            .options
+            .duration
+            .map_or(current, |most| current.min((most - passed).max(0.0)));
         if paces.is_empty() {
             paces.extend(own);
         }

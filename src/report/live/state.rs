@@ -78,13 +78,6 @@ struct Progress {
 }
 
 impl LiveState {
-    pub(super) fn new(disk: Option<DiskUse>) -> Self {
-        Self {
-            disk,
-            ..Self::default()
-        }
-    }
-
     /// Updates the state with an event, `elapsed` after the start, which may be about one of several engines. Returns the
     /// figures of a load that ended.
     pub(super) fn update(&mut self, event: &Event, elapsed: Duration) -> Option<String> {
