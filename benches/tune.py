@@ -2,9 +2,9 @@
 """How good `profiler run tune` is on engines whose best setting is known.
 
 usage: PROFILER_SURFACES=FOLDER benches/tune.py FIRST LAST [--class NAME] [--scale 10] [--profiler PATH] [--out FOLDER]
-       PROFILER_SURFACES=FOLDER benches/tune.py FIRST LAST --tables [--null] [--draws N] [--without PART] [--starts N]
+       PROFILER_SURFACES=FOLDER benches/tune.py FIRST LAST --tables [--null] [--draws N] [--starts N]
        PROFILER_SURFACES=FOLDER benches/tune.py FIRST LAST --baselines [--draws N]
-       benches/tune.py FIRST LAST --simulated [--without PART] [--starts N]
+       benches/tune.py FIRST LAST --simulated [--starts N]
 
 FOLDER has engines with drawn response surfaces: `surface_engine.py SEED`, which serves over HTTP with vLLM's flags, its
 adapter `adapter.rhai`, and `surface_truth.py SEED WORKLOAD`, which computes the goodput of all 240 settings. Each seed is
@@ -13,8 +13,7 @@ the starts before the confirmation and those that confirm, and the mean error of
 
 With `--tables` no engine is started: `benches/tune.rhai` answers each start from a table of what the surface's own step
 loop does at each level, with its noise of starts, minutes and windows; with `--null`, every setting does what the defaults
-do. `--simulated` draws step times of the simulated engine instead. `--without` takes a part of `tune` away: simulation,
-race or confirmation. `--baselines` has random search, Optuna's TPE, coordinate descent and successive halving of
+do. `--simulated` draws step times of the simulated engine instead. `--baselines` has random search, Optuna's TPE, coordinate descent and successive halving of
 `optuna_baseline.py` (needs Optuna), after 8, 12 and 24 starts."""
 import argparse
 import json
@@ -39,13 +38,6 @@ fn tunable() {
     table.map(|entry| if entry.name in usual { entry + #{ usual: usual[entry.name] } } else { entry })
 }
 """
-
-# What `--without` changes: a file of `std/tune`, a part of it, and what replaces that.
-PARTS = {
-    "simulation": ("tune.rhai", "let candidate = candidates[at];\n        if held", "let candidate = #{};\n        if held"),
-    "race": ("tune/steps.rhai", "let lost = goal::best(ask.goal, own, (-reach).exp()).worth < ask.beat;", "let lost = false;"),
-}
-
 
 def table(folder, seed, cls, path):
     """What each setting does at each level: the rows of `benches/tune.rhai`."""
@@ -90,32 +82,31 @@ def table(folder, seed, cls, path):
 
 def in_model_time(args, seeds, keep):
     """The runs of `benches/tune.rhai` on these seeds."""
-    place = keep / f"script-{args.without or 'all'}"
+    place = keep / "script"
     shutil.rmtree(place, ignore_errors=True)
     here = Path(__file__).resolve().parent
     shutil.copytree(here.parent / "stdlib" / "tune", place / "tune")
     shutil.copy(here.parent / "stdlib" / "tune.rhai", place)
     shutil.copy(here / "tune.rhai", place / "bench.rhai")
-    if args.without in PARTS:
-        name, part, other = PARTS[args.without]
-        text = (place / name).read_text()
-        if part not in text:
-            raise SystemExit(f"`{name}` has no longer what `--without {args.without}` takes away")
-        (place / name).write_text(text.replace(part, other))
     for path in place.rglob("*.rhai"):
         beside = "./" if path.parent.name == "tune" else "./tune/"
         path.write_text(path.read_text().replace('import "std/tune/', f'import "{beside}').replace('import "std/tune"', 'import "./tune"'))
     jobs = [seeds[at::2] for at in range(2)]
     running = []
     for number, job in enumerate(job for job in jobs if job):
-        out = keep / f"model-{args.without or 'all'}-{number}"
+        out = keep / f"model-{number}"
         shutil.rmtree(out, ignore_errors=True)
-        sets = {"draws": args.draws, "starts": args.starts, "is_null": json.dumps(args.null), "confirms": json.dumps(args.without != "confirmation"), "salt": args.salt}
+        sets = {"draws": args.draws, "starts": args.starts, "is_null": json.dumps(args.null), "salt": args.salt}
         sets["simulated" if args.simulated else "tables"] = json.dumps(job if args.simulated else [str(table_path(keep, seed, args.cls)) for seed in job])
         command = [args.profiler, "run", place / "bench.rhai", "--json", "--out", out, "--allow", f"mount={keep}"]
         command += [word for name, value in sets.items() for word in ("--set", f"{name}={value}")]
         running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=open(keep / f"model-{number}.log", "w"), text=True))
-    runs = [run for job in running for run in json.loads(job.communicate()[0])["result"]["runs"]]
+    runs = []
+    for number, job in enumerate(running):
+        answer = job.communicate()[0]
+        if job.returncode != 0:
+            raise SystemExit(f"a run failed: see {keep}/model-{number}.log")
+        runs += json.loads(answer)["result"]["runs"]
     return sorted(runs, key=lambda run: run["seed"])
 
 
@@ -189,7 +180,6 @@ def main():
     parser.add_argument("--simulated", action="store_true", help="in model time, on drawn step times of the simulated engine")
     parser.add_argument("--baselines", action="store_true", help="what usual searches reach")
     parser.add_argument("--null", action="store_true", help="every setting does what the defaults do")
-    parser.add_argument("--without", choices=["simulation", "race", "confirmation"])
     parser.add_argument("--draws", type=int, default=1, help="runs of each seed in model time")
     parser.add_argument("--starts", type=int, default=8)
     parser.add_argument("--salt", type=int, default=0, help="another number draws other noise")

@@ -34,7 +34,7 @@ pub use lifecycle::architecture::{Architecture, architecture, simulated_profile}
 pub use lifecycle::engine::Engine;
 pub use lifecycle::ensure::{serves, start};
 pub use lifecycle::flags::{flags, production_flags};
-pub use lifecycle::help::{known_flags, plain};
+pub use lifecycle::help::{engine_flag, known_flags};
 pub use lifecycle::memory::{Memory, memory, usage};
 pub use lifecycle::options::{Axes, Context, DefaultsTo, DraftMethod, Gpus, LaunchOptions, LimitsOption, Speculation};
 pub use lifecycle::patience::{Patience, WAIT, await_reachable};

@@ -192,7 +192,7 @@ fn a_flag_that_the_installed_engine_lacks_is_refused_before_the_first_start() {
         let program = program.args(args).args(["--program", "./vllm", "--out", "run"]);
         program.args(["--set", &format!("space={space}")]).run()
     };
-    let refused = run(r#"{"--max-num-seq":[1]}"#);
+    let refused = run(r#"{"--max-num-sequences":[1]}"#);
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
     assert!(refused.stderr.contains("`--max-num-seqs`"), "{}", refused.stderr);
     assert!(!refused.folder().join("run").exists(), "{}", refused.stderr);

@@ -44,7 +44,8 @@ pub fn known_flags(engine: &Engine, wanted: &[String]) -> Result<BTreeSet<String
             // A script around the engine may not know the word.
             Ok(said) if said.code == Some(0) => known.extend(flags_in(&said.stdout)),
             Ok(_) => {}
-            Err(fault) if fault.kind == Kind::Timeout => break,
+            // Half of the flags would make the other half unknown.
+            Err(fault) if fault.kind == Kind::Timeout => return Ok(BTreeSet::new()),
             Err(fault) => return Err(fault),
         }
         if known.is_empty() || wanted.iter().all(|flag| known.contains(flag)) {
@@ -57,11 +58,11 @@ pub fn known_flags(engine: &Engine, wanted: &[String]) -> Result<BTreeSet<String
 fn flags_in(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
     let in_flag = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    text.split(|letter| !in_flag(letter)).filter_map(plain).collect()
+    text.split(|letter| !in_flag(letter)).filter_map(engine_flag).collect()
 }
 
 /// The flag of a word of the command line, as `--help` has it: without its value, and with dashes between words.
-pub fn plain(word: &str) -> Option<String> {
+pub fn engine_flag(word: &str) -> Option<String> {
     let flag = word.split(['=', '.']).next()?;
     let name = flag.strip_prefix("--")?;
     let is_name = name.starts_with(|letter: char| letter.is_ascii_alphabetic());

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::boundary::to_point;
 use super::jobs::strings;
 use crate::boundary::Point;
-use crate::engine::{Limits, LimitsOption, await_reachable, known_flags, plain};
+use crate::engine::{Limits, LimitsOption, await_reachable, engine_flag, known_flags};
 use crate::experiment::{Experiment, Measurements};
 use crate::fault::{Fault, Result};
 use crate::prompt::Content;
@@ -583,8 +583,8 @@ pub mod methods {
         Ok(to_script(&engine.0.first().adapter.tunable()?)?)
     }
 
-    /// Checks words of the engine's command line against what its program prints with `--help`, in at most a minute:
-    /// whether they could be checked. An engine in a container, one that runs already and a simulated one are not asked,
+    /// Checks words of the engine's command line against what its program prints with `--help`, which is asked twice
+    /// and may take a minute each time: whether they could be checked. An engine in a container, one that runs already and a simulated one are not asked,
     /// and a dry run asks none. Words without two dashes are left out.
     ///
     /// # Errors
@@ -602,7 +602,7 @@ pub mod methods {
     pub fn check_flags(context: NativeCallContext, engine: &mut EngineHandle, words: Array) -> Caught<bool> {
         let host = begin_call(&context);
         let words = strings(words, "check_flags")?;
-        let flags: Vec<_> = words.iter().filter_map(|word| plain(word)).collect();
+        let flags: Vec<_> = words.iter().filter_map(|word| engine_flag(word)).collect();
         if flags.is_empty() || host.settings.dry_run {
             return Ok(false);
         }
@@ -610,7 +610,11 @@ pub mod methods {
         if known.is_empty() {
             return Ok(false);
         }
-        if let Some(flag) = flags.iter().find(|flag| !known.contains(*flag)) {
+        // Python's parsers take the beginning of a flag too, if no other begins so.
+        let is_known = |flag: &String| {
+            known.contains(flag) || known.iter().filter(|name| name.starts_with(flag.as_str())).count() == 1
+        };
+        if let Some(flag) = flags.iter().find(|flag| !is_known(flag)) {
             let fault = Fault::usage(format!("the installed engine has no flag `{flag}`"));
             let names = known.iter().map(String::as_str);
             return Err(suggest(fault, flag, names, "its `--help` lists those that it has").into());
