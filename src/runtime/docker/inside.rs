@@ -326,7 +326,8 @@ impl Watched {
             finished_at: Some(jiff::Timestamp::now().to_string()),
             ..Exit::default()
         };
-        match self.state_after(code).await {
+        // A busy daemon may lose the command of a killed container long before it tells of the container.
+        match self.state_after(code, if is_lost { PATIENCE } else { SETTLED }).await {
             // The container itself ended, and the engine with it.
             Ok(State::Exited(ended)) => {
                 exit.ended_by = ended.ended_by;
@@ -354,8 +355,8 @@ impl Watched {
 
     /// The state of the container after its command ended. The daemon may tell of a killed command before it tells of the
     /// container that was killed with it.
-    async fn state_after(&self, code: Option<i64>) -> Result<State> {
-        let deadline = tokio::time::Instant::now() + SETTLED;
+    async fn state_after(&self, code: Option<i64>, patience: Duration) -> Result<State> {
+        let deadline = tokio::time::Instant::now() + patience;
         loop {
             let state = self.container.state().await?;
             let may_follow = matches!(code, None | Some(KILLED)) && tokio::time::Instant::now() < deadline;
