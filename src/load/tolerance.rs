@@ -14,7 +14,7 @@ impl Tolerance {
     /// Any part of the answer may be missing.
     pub const ANY: Self = Self::tokens(u64::MAX);
 
-    /// So many tokens.
+    /// A number of tokens, whatever is asked for.
     pub const fn tokens(tokens: u64) -> Self {
         Self { tokens, percent: 0.0 }
     }

@@ -196,7 +196,7 @@ fn a_flag_that_the_installed_engine_lacks_is_refused_before_the_first_start() {
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
     assert!(refused.stderr.contains("`--max-num-seqs`"), "{}", refused.stderr);
     assert!(!refused.folder().join("run").exists(), "{}", refused.stderr);
-    // What it has is started, and this one fails by itself.
+    // With flags that it has it is started, and fails by itself.
     let started = run(r#"{"max_num_seqs":[1],"kv_cache_dtype":["fp8"]}"#);
     assert_eq!(started.code, Some(3), "{}", started.stderr);
     assert!(started.folder().join("run").exists(), "{}", started.stderr);

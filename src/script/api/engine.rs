@@ -584,8 +584,8 @@ pub mod methods {
     }
 
     /// Checks words of the engine's command line against what its program prints with `--help`, which is asked twice
-    /// and may take a minute each time: whether they could be checked. An engine in a container, one that runs already and a simulated one are not asked,
-    /// and a dry run asks none. Words without two dashes are left out.
+    /// and may take a minute each time: whether they could be checked. An engine in a container, one that runs already
+    /// and a simulated one are not asked, and a dry run asks none. Words without two dashes are left out.
     ///
     /// # Errors
     ///

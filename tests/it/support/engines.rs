@@ -30,7 +30,7 @@ pub fn process(scale: f64, further: &str) -> String {
     process_of(env!("CARGO_BIN_EXE_profiler"), scale, further)
 }
 
-/// The same of this program.
+/// A native process of the `profiler` at this path.
 pub fn process_of(program: &str, scale: f64, further: &str) -> String {
     format!(
         r#"{COMMON}
