@@ -6,7 +6,7 @@ use crate::fmt::shell_quoted;
 
 /// The options of `profiler run`, which win over a parameter of the same name. `--model` and `--url` are not among them:
 /// they set the parameter.
-pub const RUN_OPTIONS: [&str; 22] = [
+pub const RUN_OPTIONS: [&str; 23] = [
     "allow",
     "attempt",
     "color",
@@ -15,6 +15,7 @@ pub const RUN_OPTIONS: [&str; 22] = [
     "help",
     "insecure",
     "json",
+    "matrix",
     "max-disk",
     "max-operations",
     "max-time",

@@ -1,13 +1,16 @@
 //! `profiler fleet`: many runs on a cluster. Translates its options into parameters of the shipped script `fleet`.
+//! `profiler run SCRIPT --matrix …` is a fleet of one entry on the GPUs that a single run would have.
 
 use std::path::PathBuf;
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::options::ScriptOptions;
 use super::program::{Program, Status};
 use super::run;
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
+use crate::script::STDIN;
+use crate::script::form::json_or_string;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -84,4 +87,52 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         ..run::Args::default()
     };
     run::execute(&run, program)
+}
+
+/// The GPUs of a run that names none: the default of the parameter `gpus`.
+const GPUS: [u32; 1] = [0];
+
+/// The fleet that `--matrix` asks for.
+pub(super) fn of_matrix(args: &run::Args) -> Result<run::Args> {
+    let Some(script) = args.script.as_deref().filter(|script| script.as_os_str() != STDIN) else {
+        return Err(
+            Fault::usage("`--matrix` needs a script").hint("name it: profiler run adaptive --matrix output=64,512")
+        );
+    };
+    let mut set = args.options.parameters()?;
+    let mut matrix = Map::new();
+    for given in &args.matrix {
+        let (name, text) = given.split_once('=').ok_or_else(|| {
+            Fault::usage(format!("`--matrix {given}` has no values")).hint("write --matrix NAME=VALUE,VALUE")
+        })?;
+        let values = match json_or_string(text) {
+            Value::Array(values) => values,
+            _ => text.split(',').map(json_or_string).collect(),
+        };
+        matrix.insert(name.trim().to_owned(), values.into());
+    }
+    let gpus = match set.get("gpus") {
+        None => json!(GPUS),
+        Some(Value::Array(named)) => json!(named),
+        Some(one) => json!([one]),
+    };
+    // A job sees only these.
+    if let Some(Value::Array(named)) = set.get_mut("gpus") {
+        *named = (0..named.len()).map(Value::from).collect();
+    }
+    let jobs = json!([{ "script": script.to_string_lossy(), "set": set, "matrix": matrix }]);
+    let options = ScriptOptions {
+        set: Vec::new(),
+        model: None,
+        url: None,
+        params: None,
+        flags: vec![("jobs".to_owned(), jobs), ("options.gpus".to_owned(), gpus)],
+        ..args.options.clone()
+    };
+    Ok(run::Args {
+        script: Some(PathBuf::from("fleet")),
+        matrix: Vec::new(),
+        options,
+        ..args.clone()
+    })
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::options::{Author, LONGEST, ScriptOptions, ask_consent};
 use super::program::{GRACE, Program, Status};
-use super::{doc, dry_run, report, show};
+use super::{doc, dry_run, fleet, report, show};
 use crate::answer::allow_flags;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Live, Page, SoFar, resume_command, simulated_line, text};
@@ -46,6 +46,15 @@ pub(super) struct Args {
     /// The run's folder, new or empty; runs/TIME-SCRIPT when absent
     #[arg(long, value_name = "DIR", conflicts_with = "resume", help_heading = "Run")]
     pub(super) out: Option<PathBuf>,
+    /// Run the script once for each of these values of a parameter, or each combination of several, and compare the
+    /// results: --matrix kv_cache_dtype=auto,fp8 --matrix settings.max_num_seqs=64,256
+    #[arg(
+        long,
+        value_name = "NAME=VALUES",
+        conflicts_with_all = ["resume", "attempt"],
+        help_heading = "Run"
+    )]
+    pub(super) matrix: Vec<String>,
     /// If --out is taken, use the first of DIR-2, DIR-3 … that is free
     #[arg(long, requires = "out", conflicts_with = "attempt", help_heading = "Run")]
     pub(super) force_new: bool,
@@ -139,7 +148,11 @@ enum Prepared {
 
 /// Runs a script to its end. With `--json`, errors before its start are printed as a document too.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    let args = &args.resolved();
+    let args = &if args.matrix.is_empty() || args.help {
+        args.resolved()
+    } else {
+        fleet::of_matrix(args)?
+    };
     let prepared = prepare(args, program).inspect_err(|fault| {
         let script = args.script.as_deref().unwrap_or(Path::new(""));
         print_not_started(args, script, &Diagnostic::from(fault.clone()), program);

@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::support::slurm::Slurm;
 use crate::support::ssh::Hosts;
-use crate::support::{Profiler, eventually, needs_slurm, needs_ssh};
+use crate::support::{Profiler, eventually, killed_and_resumed_at, needs_slurm, needs_ssh};
 
 /// Quick jobs of several kinds; one cannot run, and one fits on no slot.
 const MIXED: &str = "
@@ -168,6 +169,50 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
         .run()
         .success();
     let _ = shown.stdout(limit.as_str().unwrap());
+}
+
+/// A script once for each value of a launch setting; killed after the first of its runs.
+#[test]
+fn each_choice_of_a_launch_setting_is_a_run_of_any_script() {
+    let program = Profiler::new()
+        .args(["run", "throughput", "--engine", "sim", "--sim.time-scale", "0.1"])
+        .args(["--input", "64", "--output", "16", "--concurrency", "16", "--min-requests", "8"])
+        .args(["--requests-per-slot", "1", "--matrix", "settings.max_num_seqs=1,16"])
+        .args(["--seed", "3", "--json", "--out", "killed"]);
+    let (result, journal) = killed_and_resumed_at(program, "\"event\":\"done\",\"kind\":\"job\"", 1);
+    assert_eq!(journal.matches("\"event\":\"done\",\"kind\":\"job\"").count(), 2);
+    let [narrow, wide] = &result["jobs"].as_array().unwrap()[..] else {
+        panic!("{result}")
+    };
+    let rate = |job: &Value| job["output_throughput"].as_f64().unwrap();
+    assert_eq!(narrow["setting"], "settings.max_num_seqs=1");
+    assert!(rate(wide) > 4.0 * rate(narrow), "{result}");
+    let finding = result["finding"].as_str().unwrap();
+    assert!(finding.ends_with("with settings.max_num_seqs=16"), "{finding}");
+}
+
+/// An engine that prints its flags, and fails each start.
+#[test]
+fn a_launch_setting_that_cannot_be_is_refused_before_the_first_run() {
+    let run = |matrix: &str| {
+        let program = Profiler::new().file("vllm", "#!/bin/sh\necho '  --max-num-seqs N'\n");
+        let path = program.folder().join("vllm");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let args = ["run", "memory_breakdown", "--engine", "vllm", "--runtime", "process"];
+        let place = ["--program", "./vllm", "--allow", "process", "--out", "f", "--matrix", matrix];
+        program.args(args).args(place).run()
+    };
+    for (matrix, says) in [
+        ("settings.max_seqs=1,2", "max_num_seqs"),
+        ("settings.max_num_seqs=1,many", "max_num_seqs"),
+        ("settings.--max-num-sequences=1,2", "--max-num-seqs"),
+        ("settings.kv_cache_dtype=auto,fp8", "--set kv_cache_dtype"),
+    ] {
+        let outcome = run(matrix);
+        assert_eq!(outcome.code, Some(2), "{matrix}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(says), "{matrix}: {}", outcome.stderr);
+        assert!(!outcome.folder().join("f").exists(), "{matrix}: {}", outcome.stderr);
+    }
 }
 
 #[test]

@@ -27,6 +27,8 @@ struct JobResult {
     /// `done`, `failed` or `given up`.
     status: String,
     script: String,
+    /// Its values of the `matrix`, as text.
+    setting: Option<String>,
     model: Option<String>,
     engine: Option<String>,
     gpu: Option<String>,
@@ -80,6 +82,7 @@ pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
         name: name.to_owned(),
         status: if run.done() { "done" } else { "failed" }.to_owned(),
         script: run.manifest.script.path.clone(),
+        setting: None,
         model: input.model.clone().or_else(|| named(facts::models(&run.manifest))),
         engine: input.engine.clone(),
         gpu: named(facts::cards(&run.manifest)),
@@ -129,6 +132,7 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
 /// A text of a job's result.
 type JobText = fn(&JobResult) -> Option<&String>;
 
+const SETTING: JobText = |job| job.setting.as_ref();
 const MODEL: JobText = |job| job.model.as_ref();
 const ENGINE: JobText = |job| job.engine.as_ref();
 const GPU: JobText = |job| job.gpu.as_ref();
@@ -145,16 +149,19 @@ fn blocks(found: &[JobResult], page: impl Fn(&JobResult) -> Option<String>) -> V
     rows.sort_by_key(|job| (&job.model, &job.engine, &job.gpu, &job.name));
     // What all jobs have in common needs no column.
     let differs = |value: JobText| rows.iter().any(|job| value(job) != value(rows[0]));
-    let kept = [MODEL, ENGINE, GPU].map(|value| differs(value).then_some(value));
-    let [model, engine, gpu] = kept
+    let kept = [SETTING, MODEL, ENGINE, GPU].map(|value| differs(value).then_some(value));
+    let [setting, model, engine, gpu] = kept
         .map(|value| move |job: &JobResult| -> Entry { value.and_then(|value| value(job)).map(String::as_str).into() });
     let shown = rows.iter().take(MAX_ROWS).map(|job| {
         [
             ("job", job.name.as_str().into()),
+            ("setting", setting(job)),
             ("model", model(job)),
             ("engine", engine(job)),
             ("GPU", gpu(job)),
             ("found", job.answer.as_deref().into()),
+            ("longest request, tokens", job.tokens.into()),
+            ("most concurrent requests", job.concurrency.into()),
             ("tokens/s", job.output_throughput.into()),
             ("mean TTFT, ms", job.mean_ttft_ms.into()),
             ("$/1M output tokens", job.cost_output.into()),
@@ -188,7 +195,11 @@ fn blocks(found: &[JobResult], page: impl Fn(&JobResult) -> Option<String>) -> V
 fn sentence(job: &JobResult) -> String {
     let why = job.why.as_deref().unwrap_or("its folder does not say why");
     let hint = job.hint.as_ref().map_or_else(String::new, |hint| format!(" ({hint})"));
-    format!("{} ({}): {}: {why}{hint}", job.name, job.script, job.status)
+    let of = job
+        .setting
+        .as_ref()
+        .map_or_else(String::new, |setting| format!(", {setting}"));
+    format!("{} ({}{of}): {}: {why}{hint}", job.name, job.script, job.status)
 }
 
 /// The best results for each model, engine or GPU; `None` unless there are at least two.

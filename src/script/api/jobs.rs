@@ -39,6 +39,8 @@ struct JobOptions {
     script: String,
     #[serde(default)]
     set: serde_json::Map<String, Value>,
+    #[serde(default)]
+    setting: String,
     max_time: Option<String>,
 }
 
@@ -48,6 +50,8 @@ pub struct Job {
     /// Its name, script and parameters, as JSON text: a parsed value takes ten times the memory.
     args: String,
     script: String,
+    /// What distinguishes it from the other jobs of its entry.
+    setting: String,
     max_time: Option<String>,
     folder: String,
     parameters: String,
@@ -80,6 +84,7 @@ fn prepare(host: &Arc<Host>, name: &str, options: JobOptions) -> Result<Value> {
     let job = Job {
         args: args.to_string(),
         script: options.script,
+        setting: options.setting,
         max_time: options.max_time,
         folder: text(&place.folder)?,
         parameters: text(&place.parameters)?,
@@ -109,6 +114,8 @@ fn command(host: &Host, name: &str) -> Result<Vec<String>> {
     for allowed in host.permits.arguments() {
         add("--allow", allowed);
     }
+    // So that all jobs send the same prompts.
+    add("--seed", host.settings.seed.to_string());
     if let Some(time) = job.max_time {
         add("--max-time", time);
     }
@@ -137,7 +144,10 @@ fn text(path: &Path) -> Result<String> {
 }
 
 /// Records the result of a job, and returns it for the script.
-fn note(host: &Host, job: Job, found: Value) -> Caught<Dynamic> {
+fn note(host: &Host, job: Job, mut found: Value) -> Caught<Dynamic> {
+    if !job.setting.is_empty() {
+        found["setting"] = job.setting.into();
+    }
     let shown = to_script(&found)?;
     if found["simulated"] == true {
         host.run.set_simulated();
@@ -350,8 +360,8 @@ pub mod command {
 pub mod jobs {
     /// Checks a job and returns `#{ name, folder, home, attempt, found }`: its folder, the folder to which its script
     /// and paths are relative, the number of the latest attempt (0: none), and its result (`()`: not ended). Nothing is
-    /// started. `job` is `#{ script, set, max_time }`: a script as `profiler run` takes it, its parameters (`#{}`), and
-    /// the time after which it ends, such as `"30m"`. The job has the permissions of this run.
+    /// started. `job` is `#{ script, set, setting, max_time }`: a script as `profiler run` takes it, its parameters
+    /// (`#{}`), what distinguishes it from other jobs, in words, and the time after which it ends, such as `"30m"`. The job has the permissions of this run.
     ///
     /// # Errors
     ///
@@ -412,7 +422,7 @@ pub mod jobs {
         Ok(Service(host.tasks.wait(runtime::start_own(words, &gpus, &context))?))
     }
 
-    /// The result of a job, as the journal keeps it: `#{ name, status, script, model, engine, gpu, answer, tokens,
+    /// The result of a job, as the journal keeps it: `#{ name, status, script, setting, model, engine, gpu, answer, tokens,
     /// concurrency, output_throughput, mean_ttft_ms, cost_output, why, hint, simulated }`, without unknown values.
     /// `status` is `done` or `failed`. Returns `()` if its run was not started, is still running, or was interrupted or
     /// killed, so that another attempt may resume it.
