@@ -2,9 +2,9 @@
 """How good `profiler run tune` is on engines whose best setting is known.
 
 usage: PROFILER_SURFACES=FOLDER benches/tune.py FIRST LAST [--class NAME] [--scale 10] [--profiler PATH] [--out FOLDER]
-       PROFILER_SURFACES=FOLDER benches/tune.py FIRST LAST --tables [--null] [--draws N] [--starts N]
+       PROFILER_SURFACES=FOLDER benches/tune.py FIRST LAST --tables [--null] [--draws N] [--starts N] [--without PART]
        PROFILER_SURFACES=FOLDER benches/tune.py FIRST LAST --baselines [--draws N]
-       benches/tune.py FIRST LAST --simulated [--starts N]
+       benches/tune.py FIRST LAST --simulated [--starts N] [--without PART]
 
 FOLDER has engines with drawn response surfaces: `surface_engine.py SEED`, which serves over HTTP with vLLM's flags, its
 adapter `adapter.rhai`, and `surface_truth.py SEED WORKLOAD`, which computes the goodput of all 240 settings. Each seed is
@@ -13,7 +13,8 @@ the starts before the confirmation and those that confirm, and the mean error of
 
 With `--tables` no engine is started: `benches/tune.rhai` answers each start from a table of what the surface's own step
 loop does at each level, with its noise of starts, minutes and windows; with `--null`, every setting does what the defaults
-do. `--simulated` draws step times of the simulated engine instead. `--baselines` has random search, Optuna's TPE, coordinate descent and successive halving of
+do. `--simulated` draws step times of the simulated engine instead. `--without PART` leaves a part of `tune` out: simulation
+(no setting changes a forecast), race (every start is measured to its end) or confirmation; `all` compares them. `--baselines` has random search, Optuna's TPE, coordinate descent and successive halving of
 `optuna_baseline.py` (needs Optuna), after 8, 12 and 24 starts."""
 import argparse
 import json
@@ -80,8 +81,12 @@ def table(folder, seed, cls, path):
                                 "drift": surface.drift, "hazard": surface.oom_hazard, "device": surface.device, "rows": rows}))
 
 
-def in_model_time(args, seeds, keep):
+def in_model_time(args, folder, seeds, keep):
     """The runs of `benches/tune.rhai` on these seeds."""
+    missing = [] if args.simulated else [seed for seed in seeds if not table_path(keep, seed, args.cls).exists()]
+    if missing:
+        with ProcessPoolExecutor(2) as pool:
+            list(pool.map(table, *zip(*((folder, seed, args.cls, table_path(keep, seed, args.cls)) for seed in missing))))
     place = keep / "script"
     shutil.rmtree(place, ignore_errors=True)
     here = Path(__file__).resolve().parent
@@ -96,7 +101,7 @@ def in_model_time(args, seeds, keep):
     for number, job in enumerate(job for job in jobs if job):
         out = keep / f"model-{number}"
         shutil.rmtree(out, ignore_errors=True)
-        sets = {"draws": args.draws, "starts": args.starts, "is_null": json.dumps(args.null), "salt": args.salt}
+        sets = {"draws": args.draws, "without": args.without, "starts": args.starts, "is_null": json.dumps(args.null), "salt": args.salt}
         sets["simulated" if args.simulated else "tables"] = json.dumps(job if args.simulated else [str(table_path(keep, seed, args.cls)) for seed in job])
         command = [args.profiler, "run", place / "bench.rhai", "--json", "--out", out, "--allow", f"mount={keep}"]
         command += [word for name, value in sets.items() for word in ("--set", f"{name}={value}")]
@@ -108,6 +113,19 @@ def in_model_time(args, seeds, keep):
             raise SystemExit(f"a run failed: see {keep}/model-{number}.log")
         runs += json.loads(answer)["result"]["runs"]
     return sorted(runs, key=lambda run: run["seed"])
+
+
+def ablation(args, folder, seeds, keep):
+    """A line for `tune` as it is, and for each part left out."""
+    print("| left out | of the best, mean | lowest | below the defaults | starts, median | " + ("false wins |" if args.null else "winners named |"))
+    print("|---|---:|---:|---:|---:|---:|")
+    for part in ["", "simulation", "race", "confirmation"]:
+        args.without = part
+        runs = in_model_time(args, folder, seeds, keep)
+        shares = [(run["goodput"] / run["best"], run["goodput"] < run["usual"] - 1e-9) for run in runs if run["best"] and not args.null]
+        cells = [f"{fmean(share for share, _ in shares):.1%}", f"{min(shares)[0]:.1%}", f"{sum(below for _, below in shares)} of {len(shares)}"] if shares else ["-"] * 3
+        wins = sum(run["answer"] == "winner" for run in runs)
+        print(f"| {part or 'nothing'} | " + " | ".join(cells) + f" | {median(run['starts'] for run in runs)} | {wins} of {len(runs)} |", flush=True)
 
 
 def table_path(keep, seed, cls):
@@ -180,6 +198,7 @@ def main():
     parser.add_argument("--simulated", action="store_true", help="in model time, on drawn step times of the simulated engine")
     parser.add_argument("--baselines", action="store_true", help="what usual searches reach")
     parser.add_argument("--null", action="store_true", help="every setting does what the defaults do")
+    parser.add_argument("--without", default="", choices=["simulation", "race", "confirmation", "all"], help="leave a part of tune out; all: a line with each part left out")
     parser.add_argument("--draws", type=int, default=1, help="runs of each seed in model time")
     parser.add_argument("--starts", type=int, default=8)
     parser.add_argument("--salt", type=int, default=0, help="another number draws other noise")
@@ -190,12 +209,11 @@ def main():
     folder = None if args.simulated else Path(os.environ["PROFILER_SURFACES"]).resolve()
     if args.baselines:
         return baselines(args, folder, seeds, keep)
+    if args.without == "all":
+        return ablation(args, folder, seeds, keep)
     print("| seed | answer | of the best | defaults | starts | fit errs by | surrogate led |\n|---|---|---:|---:|---:|---:|---|")
     if args.tables or args.simulated:
-        missing = [] if args.simulated else [seed for seed in seeds if not table_path(keep, seed, args.cls).exists()]
-        with ProcessPoolExecutor(2) as pool:
-            list(pool.map(table, *zip(*((folder, seed, args.cls, table_path(keep, seed, args.cls)) for seed in missing)))) if missing else None
-        found = [(f"{run['seed']} {run['class']}", run["goodput"], run["usual"], run["best"], run, run["confirming"], run["led"]) for run in in_model_time(args, seeds, keep)]
+        found = [(f"{run['seed']} {run['class']}", run["goodput"], run["usual"], run["best"], run, run["confirming"], run["led"]) for run in in_model_time(args, folder, seeds, keep)]
     else:
         (keep / "adapter.rhai").write_text((folder / "adapter.rhai").read_text() + TABLE)
         found = over_http(args, folder, seeds, keep)
