@@ -191,6 +191,17 @@ fn an_8_bit_cache_holds_nearly_twice_as_much() {
 }
 
 #[test]
+fn each_choice_of_a_launch_setting_is_compared_with_the_defaults() {
+    let found = found("settings", &[r#"space={"cuda_graphs":[true,false]}"#]);
+    assert_eq!(found["settings"][0]["name"], "the defaults");
+    assert_eq!(found["settings"][1]["name"], "cuda_graphs=false");
+    assert_eq!(contrast(&found, "memory_beside_kv")["verdict"], "better");
+    for space in ["{}", r#"{"cuda_graphs":[true]}"#, r#"{"graphs":[true]}"#] {
+        let _ = run("settings", &[&format!("space={space}")], &[]).code(2);
+    }
+}
+
+#[test]
 fn two_gpus_hold_half_of_the_weights_each() {
     let found = found("tensor_parallel", &["sim.time_scale=0.01"]);
     assert_eq!(contrast(&found, "memory")["verdict"], "worse");
