@@ -4,6 +4,7 @@
 //! event that is cut off by the end of the stream before its blank line is still delivered, and so is an event named
 //! `error` without data. Newline-delimited JSON is Ollama's streaming format.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
 use memchr::memchr2;
@@ -129,7 +130,7 @@ impl PartialEvent {
         if framing == Framing::Ndjson {
             if !line.trim_ascii().is_empty() {
                 let _parsed = charge_parsed(line)?;
-                event("", &String::from_utf8_lossy(line));
+                event("", &lossy(line));
             }
             return Ok(());
         }
@@ -170,8 +171,8 @@ impl PartialEvent {
         if self.has_data || self.name == b"error" {
             let _parsed = charge_parsed(&self.data)?;
             event(
-                &String::from_utf8_lossy(&self.name),
-                &String::from_utf8_lossy(&self.data),
+                &lossy(&self.name),
+                &lossy(&self.data),
             );
         }
         self.name.clear();
@@ -179,6 +180,11 @@ impl PartialEvent {
         self.has_data = false;
         Ok(())
     }
+}
+
+/// The text of an event. Nearly all are valid, and checking that is faster than looking for what is not.
+fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// The charge for what an event takes while it is parsed: copies of its texts, and of all of it where invalid bytes are

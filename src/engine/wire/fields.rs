@@ -22,6 +22,39 @@ macro_rules! nothing_of {
     };
 }
 
+/// Reads the members of a JSON object into the fields of a struct where it is. Those of a streamed event have hundreds of
+/// bytes, and a derived `Deserialize` moves them several times for each token. Other members are skipped.
+macro_rules! read_in_place {
+    ($name:ident { $($key:literal => $field:ident),* }) => {
+        impl<'de> DeserializeSeed<'de> for &mut $name<'de> {
+            type Value = ();
+
+            fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+                deserializer.deserialize_map(self)
+            }
+        }
+
+        impl<'de> Visitor<'de> for &mut $name<'de> {
+            type Value = ();
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+                while let Some(key) = map.next_key::<Field<'de>>()? {
+                    match &*key.text {
+                        $($key => map.next_value_seed(&mut self.$field)?,)*
+                        _ => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(())
+            }
+        }
+    };
+}
+pub(super) use read_in_place;
+
 /// A field of any JSON type: its text if it is a string (borrowed if it has no escapes), or the number of its items if
 /// it is an array.
 #[derive(Default)]
@@ -67,6 +100,28 @@ impl<'de> Visitor<'de> for Field<'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(self)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Field<'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        *self = Field::deserialize(deserializer)?;
+        Ok(())
+    }
+}
+
+/// Whether a member is there, and is not null.
+#[derive(Default)]
+pub(super) struct Given(pub(super) bool);
+
+impl<'de> DeserializeSeed<'de> for &mut Given {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        self.0 = Option::<IgnoredAny>::deserialize(deserializer)?.is_some();
+        Ok(())
     }
 }
 
@@ -122,11 +177,21 @@ fn append<'a>(text: &mut Cow<'a, str>, more: Cow<'a, str>) {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Text::default())
+        let mut text = Text::default();
+        deserializer.deserialize_any(&mut text)?;
+        Ok(text)
     }
 }
 
-impl<'de> Visitor<'de> for Text<'de> {
+impl<'de> DeserializeSeed<'de> for &mut Text<'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self).map(drop)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Text<'de> {
     type Value = Self;
 
     nothing_of!(visit_bool bool, visit_i64 i64, visit_u64 u64, visit_f64 f64);
@@ -135,17 +200,17 @@ impl<'de> Visitor<'de> for Text<'de> {
         f.write_str("a text or its parts")
     }
 
-    fn visit_borrowed_str<E: Error>(mut self, text: &'de str) -> Result<Self, E> {
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self, E> {
         self.shown = Cow::Borrowed(text);
         Ok(self)
     }
 
-    fn visit_str<E: Error>(mut self, text: &str) -> Result<Self, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self, E> {
         self.shown = Cow::Owned(text.to_owned());
         Ok(self)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Self, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self, A::Error> {
         while let Some(part) = seq.next_element::<Text<'de>>()? {
             self.add(part);
             self.parts += 1;
@@ -153,7 +218,7 @@ impl<'de> Visitor<'de> for Text<'de> {
         Ok(self)
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
         let mut is_thought = false;
         while let Some(key) = map.next_key::<Field<'de>>()? {
             match &*key.text {
@@ -168,7 +233,10 @@ impl<'de> Visitor<'de> for Text<'de> {
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        Ok(if is_thought { self.unseen() } else { self })
+        if is_thought {
+            *self = std::mem::take(self).unseen();
+        }
+        Ok(self)
     }
 }
 
@@ -203,6 +271,15 @@ impl<'de> Deserialize<'de> for Usage {
             .and_then(|(total, input)| total.checked_sub(input));
         usage.output = usage.output.or(rest.filter(|output| *output > 0));
         Ok(usage)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Usage {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        *self = Usage::deserialize(deserializer)?;
+        Ok(())
     }
 }
 

@@ -3,28 +3,28 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::mem::take;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::fields::{Field, Text, Usage, error_of};
+use super::fields::{Field, Given, Text, Usage, error_of, read_in_place};
 use crate::fault::Result;
 use crate::load::{Counts, StreamEvent};
 
-#[derive(Deserialize)]
+#[derive(Default)]
 struct OpenAiEvent<'a> {
-    #[serde(borrow, default)]
     choices: Choices<'a>,
-    #[serde(default)]
     usage: Usage,
     /// Groq's place for the usage.
-    #[serde(default)]
     x_groq: Usage,
-    error: Option<IgnoredAny>,
-    #[serde(borrow, default)]
+    error: Given,
     object: Field<'a>,
-    message: Option<IgnoredAny>,
+    message: Given,
 }
+
+read_in_place!(OpenAiEvent {
+    "choices" => choices, "usage" => usage, "x_groq" => x_groq, "error" => error, "object" => object, "message" => message
+});
 
 /// Most choices of an event: OpenAI's own limit of `n`. Each takes a kilobyte, and may be sent in three bytes.
 const MAX_CHOICES: usize = 128;
@@ -32,75 +32,111 @@ const MAX_CHOICES: usize = 128;
 /// The items of `choices`, usually one. The first needs no allocation.
 #[derive(Default)]
 struct Choices<'a> {
-    first: Option<Choice<'a>>,
+    count: usize,
+    first: Choice<'a>,
     others: Vec<Choice<'a>>,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Choices<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Choices::default())
+impl<'de> DeserializeSeed<'de> for &mut Choices<'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Choices<'de> {
-    type Value = Self;
+impl<'de> Visitor<'de> for &mut Choices<'de> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array of choices")
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Self, E> {
-        Ok(self)
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut choices: A) -> Result<Self, A::Error> {
-        self.first = choices.next_element()?;
-        while let Some(choice) = choices.next_element()? {
-            if self.others.len() + 1 >= MAX_CHOICES {
-                return Err(A::Error::custom(format!("more than {MAX_CHOICES} choices")));
-            }
-            self.others.push(choice);
-        }
-        Ok(self)
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element_seed(NextChoice(self))?.is_some() {}
+        Ok(())
     }
 }
 
-#[derive(Deserialize)]
+struct NextChoice<'c, 'a>(&'c mut Choices<'a>);
+
+impl<'de> DeserializeSeed<'de> for NextChoice<'_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let Choices { count, first, others } = self.0;
+        *count += 1;
+        match *count {
+            1 => first.deserialize(deserializer),
+            2..=MAX_CHOICES => others.push_mut(Choice::default()).deserialize(deserializer),
+            _ => Err(D::Error::custom(format!("more than {MAX_CHOICES} choices"))),
+        }
+    }
+}
+
+#[derive(Default)]
 struct Choice<'a> {
-    #[serde(borrow, default)]
     text: Text<'a>,
-    /// Boxed, because a choice is moved several times while it is read.
-    #[serde(borrow, default)]
-    delta: Option<Box<Delta<'a>>>,
+    delta: GivenDelta<'a>,
     /// The whole answer, from servers that do not cut it into deltas, or repeat it at the end.
-    #[serde(borrow, default)]
-    message: Option<Box<Delta<'a>>>,
-    #[serde(borrow, default)]
+    message: GivenDelta<'a>,
     token_ids: Field<'a>,
-    #[serde(borrow, default)]
     finish_reason: Field<'a>,
-    #[serde(default)]
     usage: Usage,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+read_in_place!(Choice {
+    "text" => text, "delta" => delta, "message" => message, "token_ids" => token_ids, "finish_reason" => finish_reason,
+    "usage" => usage
+});
+
+/// A delta, if it is given and is not null.
+#[derive(Default)]
+struct GivenDelta<'a>(Option<Box<Delta<'a>>>);
+
+impl<'de> DeserializeSeed<'de> for &mut GivenDelta<'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut GivenDelta<'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object or null")
+    }
+
+    fn visit_none<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        self.0.get_or_insert_default().deserialize(deserializer)
+    }
+}
+
+#[derive(Default)]
 struct Delta<'a> {
-    #[serde(borrow)]
     content: Text<'a>,
-    #[serde(borrow)]
     refusal: Text<'a>,
-    #[serde(borrow)]
     reasoning: Text<'a>,
-    #[serde(borrow)]
     reasoning_content: Text<'a>,
-    #[serde(borrow)]
     thinking: Text<'a>,
-    #[serde(borrow)]
     tool_calls: Text<'a>,
-    #[serde(borrow)]
     function_call: Text<'a>,
 }
+
+read_in_place!(Delta {
+    "content" => content, "refusal" => refusal, "reasoning" => reasoning, "reasoning_content" => reasoning_content,
+    "thinking" => thinking, "tool_calls" => tool_calls, "function_call" => function_call
+});
 
 /// Decodes the events of one answer.
 #[derive(Default)]
@@ -126,8 +162,10 @@ impl OpenAi {
         if trimmed.is_empty() || name == "ping" {
             return Ok(StreamEvent::default());
         }
-        match serde_json::from_str::<OpenAiEvent<'_>>(data) {
-            Ok(event) => self.read(event, data, text),
+        let mut event = OpenAiEvent::default();
+        let mut json = serde_json::Deserializer::from_str(data);
+        match event.deserialize(&mut json).and_then(|()| json.end()) {
+            Ok(()) => self.read(&mut event, data, text),
             // transformers writes its errors without JSON escapes.
             Err(error) => Err(match data.trim_start().strip_prefix("{\"error\":") {
                 Some(rest) => rest
@@ -141,46 +179,49 @@ impl OpenAi {
 
     fn read(
         &mut self,
-        event: OpenAiEvent<'_>,
+        event: &mut OpenAiEvent<'_>,
         data: &str,
         mut text: Option<&mut String>,
     ) -> Result<StreamEvent, String> {
-        if event.error.is_some() {
+        if event.error.0 {
             return Err(error_of(data, Some("error")));
         }
         if event.object.text == "error" {
-            let message = event.message.map(|_| error_of(data, Some("message")));
+            let message = event.message.0.then(|| error_of(data, Some("message")));
             return Err(message.unwrap_or_else(|| "error".to_owned()));
         }
         let mut piece = StreamEvent::default();
         let mut usage = event.usage.or(event.x_groq);
         let mut ids = None;
-        let of_a_choice = event.choices.first.is_some();
-        for choice in event.choices.first.into_iter().chain(event.choices.others) {
+        let Choices { count, first, others } = &mut event.choices;
+        let of_a_choice = *count > 0;
+        for choice in std::iter::once(first).chain(others).take(*count) {
             // A message at the end repeats the deltas.
-            let whole = choice.message.filter(|_| choice.delta.is_none() && self.events == 0);
+            let whole = choice.message.0.take().filter(|_| choice.delta.0.is_none() && self.events == 0);
             let mut add = |part: &Text<'_>| {
                 piece.visible |= !part.shown.is_empty();
                 piece.bytes += part.bytes();
                 part.add_to(text.as_deref_mut());
             };
             add(&choice.text);
-            if let Some(delta) = choice.delta.or(whole) {
+            if let Some(mut delta) = choice.delta.0.take().or(whole) {
                 // Servers that renamed the field send it under both names.
-                let thoughts = [delta.reasoning, delta.reasoning_content, delta.thinking];
+                let thoughts = [&mut delta.reasoning, &mut delta.reasoning_content, &mut delta.thinking];
                 if let Some(thought) = thoughts.into_iter().find(|thought| !thought.is_empty()) {
-                    add(&thought.unseen());
+                    add(&take(thought).unseen());
                 }
                 add(&delta.content);
                 add(&delta.refusal);
-                let calls = delta.tool_calls.parts > 0;
-                add(&delta.tool_calls.unseen());
-                add(&delta.function_call.unseen());
-                piece.content |= calls;
+                for calls in [&mut delta.tool_calls, &mut delta.function_call] {
+                    if !calls.is_empty() {
+                        add(&take(calls).unseen());
+                    }
+                }
+                piece.content |= delta.tool_calls.parts > 0;
             }
             ids = choice.token_ids.items.or(ids);
             usage = usage.or(choice.usage);
-            let finish = Some(choice.finish_reason.text).filter(|reason| !matches!(&**reason, "" | "null"));
+            let finish = Some(take(&mut choice.finish_reason.text)).filter(|reason| !matches!(&**reason, "" | "null"));
             piece.finish = finish.map(Cow::into_owned).or(piece.finish.take());
         }
         let stands_for_one = of_a_choice && piece.finish.is_none();
