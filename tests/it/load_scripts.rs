@@ -397,10 +397,21 @@ fn an_engine_that_cannot_start_is_a_row_and_the_rest_goes_on() {
 
 #[test]
 fn where_no_engine_can_be_measured_the_comparison_fails() {
-    let engines = r#"engines=[{"engine":"sim","name":"a","profile":"no-such-profile"},{"engine":"no_such_engine"}]"#;
+    let engines = r#"engines=[{"engine":"sim","name":"a","profile":"no-such-profile"},{"engine":"sim","name":"b","profile":"none"}]"#;
     let _ = script("compare_engines", &[engines])
         .run()
         .code(1)
         .stderr("none of the 2 engines could be measured")
-        .stderr("no_such_engine was not measured");
+        .stderr("b was not measured");
+}
+
+/// Nothing is measured for minutes before the third engine's option turns out to be wrong.
+#[test]
+fn an_option_that_one_engine_does_not_have_is_told_before_the_first_start() {
+    let engines = r#"engines=["sim",{"engine":"transformers","runtime":"process","model":".","memory_fraction":0.2}]"#;
+    let _ = script("compare_engines", &[engines])
+        .run()
+        .code(2)
+        .stderr("memory_fraction")
+        .stderr("nothing had started");
 }

@@ -12,17 +12,21 @@ use crate::runtime::{CommandLine, RuntimeKind, run_command};
 const TIME: Duration = Duration::from_secs(60);
 
 /// Flags that the program of an engine on this machine prints with `--help`, by which `wanted` can be checked. Empty if it
-/// cannot be asked: it is no process of this machine, or it prints none, or ends with another status than 0.
+/// cannot be asked: it is no process of this machine, or it prints none, or ends with another status than 0. Whatever is
+/// wanted, the adapter makes its command line, and so refuses options that the engine does not have.
 ///
 /// # Errors
 ///
 /// Errors of its launch; `missing` if there is no such program.
 pub fn known_flags(engine: &Engine, wanted: &[String]) -> Result<BTreeSet<String>> {
     let mut known = BTreeSet::new();
-    if engine.runtime != RuntimeKind::Process || engine.options.container.is_some() {
+    if !matches!(engine.runtime, RuntimeKind::Process | RuntimeKind::Docker) {
         return Ok(known);
     }
     let launch = engine.launch_for(Limits::SMALLEST)?;
+    if wanted.is_empty() || engine.runtime != RuntimeKind::Process || engine.options.container.is_some() {
+        return Ok(known);
+    }
     engine
         .context
         .permits

@@ -583,14 +583,15 @@ pub mod methods {
         Ok(to_script(&engine.0.first().adapter.tunable()?)?)
     }
 
-    /// Checks words of the engine's command line against what its program prints with `--help`, which is asked twice
-    /// and may take a minute each time: whether they could be checked. An engine in a container, one that runs already
-    /// and a simulated one are not asked, and a dry run asks none. Words without two dashes are left out.
+    /// Checks the launch options by the adapter, and words of the engine's command line against what its program prints
+    /// with `--help`, which is asked twice and may take a minute each time: whether the words could be checked. An engine
+    /// in a container, one that runs already and a simulated one are not asked, and a dry run asks none. Words without
+    /// two dashes are left out; without any, only the options are checked.
     ///
     /// # Errors
     ///
-    /// `usage` for a flag that the program does not have, with the nearest one that it has; errors of a start for what
-    /// keeps it from being asked.
+    /// `usage` for an option that the adapter does not take, and for a flag that the program does not have, with the
+    /// nearest one that it has; errors of a start for what keeps it from being asked.
     ///
     /// # Example
     ///
@@ -603,7 +604,7 @@ pub mod methods {
         let host = begin_call(&context);
         let words = strings(words, "check_flags")?;
         let flags: Vec<_> = words.iter().filter_map(|word| engine_flag(word)).collect();
-        if flags.is_empty() || host.settings.dry_run {
+        if host.settings.dry_run {
             return Ok(false);
         }
         let known = known_flags(engine.0.first(), &flags)?;
