@@ -135,6 +135,17 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
             "no difference in throughput seen between sglang and vllm",
         ),
         (
+            "docker-vllm-sglang",
+            "sglang is as fast as vllm within the noise at 1 concurrent request, 41 ± 30 % faster at 8",
+        ),
+        (
+            "docker-sglang",
+            "input + output ≤ 116,214 tokens (KV cache), confirmed to ±32",
+        ),
+        ("docker-profile", "1 of 1 configurations were measured"),
+        ("vllm-tune-64", "6683 output tokens/s per GPU at 64 concurrent requests"),
+        ("vllm-tune-1", "193 output tokens/s per GPU at 1 concurrent requests"),
+        (
             "vllm-tensor-parallel",
             "tensor_parallel=2: seen, but not judged: 2.5x KV tokens (519392 against 204416) and 4.20 GiB more",
         ),
@@ -515,6 +526,16 @@ fn transformers_spreads_a_model_over_two_gpus() {
 }
 
 #[test]
+fn the_memory_of_transformers_on_two_gpus_adds_up() {
+    let found = result("transformers-memory-two-gpus");
+    for gpu in found["per_gpu"].as_array().unwrap() {
+        let parts = parts(gpu);
+        assert!((parts["weights"] - 1.03).abs() < 0.01, "{parts:?}");
+        assert!(parts["unexplained"].abs() < 0.01, "{parts:?}");
+    }
+}
+
+#[test]
 fn the_layers_of_a_model_on_a_gpu_add_up() {
     let found = result("transformers-layers");
     let layers = found["layers"].as_array().unwrap();
@@ -552,7 +573,7 @@ fn the_kv_cache_and_the_graphs_of_vllm_in_docker_are_measured() {
     };
     assert!(rate(true) > 3.0 * rate(false));
     let slo = result("docker-slo");
-    assert_eq!((&slo["meets"], &slo["fails"]), (&Value::from(128), &Value::Null));
+    assert_eq!((&slo["meets"], &slo["fails"]), (&Value::from(256), &Value::Null));
 }
 
 #[test]
