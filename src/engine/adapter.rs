@@ -382,7 +382,8 @@ pub struct InfoRule {
 pub struct FailureRule {
     /// Searched in each log line, response body and stream error. Groups: `input` is the engine's count of the prompt's
     /// tokens, `limit` its longest input and output together, `input_limit` its longest input, `state_slots` the
-    /// sequences for which it has room for the state of recurrent layers.
+    /// sequences for which it has room for the state of recurrent layers, `slots_needed` what this start would need of
+    /// them.
     pub pattern: Pattern,
     /// The verdict.
     pub verdict: Verdict,

@@ -268,13 +268,11 @@ fn start_failure(engine: &Engine, limits: Limits, why: &NotReady, log: &[String]
         log,
     };
     let found = classify(&engine.rules.failures, RulePhase::Start, symptoms);
+    let found = found.unwrap_or_default();
+    let slots = found.slots_for_sequences(limits.concurrency);
     let Finding {
-        cause,
-        line,
-        state_slots,
-        remedy,
-        ..
-    } = found.unwrap_or_default();
+        cause, line, remedy, ..
+    } = found;
     let message = match (line.as_ref().or(said.as_ref()), exit) {
         (Some(said), _) => said.trim().to_owned(),
         (None, Some(exit)) if exit.oom_killed => "the OOM killer ended the engine while it started".to_owned(),
@@ -309,7 +307,7 @@ fn start_failure(engine: &Engine, limits: Limits, why: &NotReady, log: &[String]
         evidence: Evidence {
             message: Some(message),
             remedy,
-            limit: state_slots.map(|concurrency| SlotLimit {
+            limit: slots.map(|concurrency| SlotLimit {
                 concurrency,
                 by: "state_slots".to_owned(),
             }),

@@ -24,6 +24,8 @@ pub(crate) struct Finding {
     pub(crate) input: Option<u64>,
     /// The sequences for which the engine has room for the state of recurrent layers.
     pub(crate) state_slots: Option<u64>,
+    /// The slots that the start would need, if the engine states them: some engines keep a few for themselves.
+    pub(crate) slots_needed: Option<u64>,
     /// The remedy, for the user.
     pub(crate) remedy: Option<String>,
 }
@@ -71,6 +73,7 @@ pub(crate) fn classify(rules: &[FailureRule], phase: RulePhase, symptoms: Sympto
             line: Some(line.clone()),
             input: number("input"),
             state_slots: number("state_slots"),
+            slots_needed: number("slots_needed"),
             remedy: rule.remedy.clone(),
         }
     };
@@ -81,6 +84,12 @@ pub(crate) fn classify(rules: &[FailureRule], phase: RulePhase, symptoms: Sympto
 }
 
 impl Finding {
+    /// The state slots that are left for sequences, if a start for `asked` sequences needs some for the engine itself.
+    pub(crate) fn slots_for_sequences(&self, asked: u64) -> Option<u64> {
+        let kept = self.slots_needed.map_or(0, |needed| needed.saturating_sub(asked));
+        Some(self.state_slots?.saturating_sub(kept))
+    }
+
     /// Maps a finding to a failed start: any lack of memory becomes `start_failed` with the cause `memory`.
     fn for_start(self) -> Self {
         let memory = match self.verdict {
@@ -226,6 +235,18 @@ mod tests {
             log: &log,
         };
         super::classify(&rules(), phase, symptoms).map(|found| (found.verdict, found.cause))
+    }
+
+    #[test]
+    fn slots_that_the_engine_keeps_are_no_sequences() {
+        let slots = |state_slots, slots_needed| Finding {
+            state_slots,
+            slots_needed,
+            ..Finding::default()
+        };
+        assert_eq!(slots(Some(300), Some(513)).slots_for_sequences(512), Some(299));
+        assert_eq!(slots(Some(191), None).slots_for_sequences(1024), Some(191));
+        assert_eq!(slots(None, None).slots_for_sequences(512), None);
     }
 
     #[test]
