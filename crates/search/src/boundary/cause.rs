@@ -191,6 +191,8 @@ causes! {
     File "file" {
         remedy: Some("give a path that exists where the engine runs; in a container, only mounted folders do")
     }
+    /// A disk that the engine writes to is full.
+    Disk "disk" { remedy: Some("free space where the engine writes, such as its cache of models") }
     /// The engine cannot read the model, or does not know its architecture.
     Model "model" {
         remedy: Some("check `model`: the engine cannot read it, or is too old for its architecture")
