@@ -502,6 +502,48 @@ fn names_of_sglang_and_of_older_versions_are_known() {
     let older = shown("vllm-bench-older.json");
     assert_eq!(figure(&older, 0, "request_goodput"), 3.2);
     assert_noted(&older, "older version of vLLM");
+    // vLLM 0.5 stated the rate of input too; SGLang alone has its name of the E2E latency.
+    let oldest = json!({"backend": "vllm", "model_id": "m", "num_prompts": 100, "duration": 30.0, "completed": 100,
+        "request_throughput": 3.33, "input_throughput": 853.3, "output_throughput": 213.3, "mean_ttft_ms": 40.0});
+    let oldest = shown_text(oldest);
+    assert_eq!(oldest["format"], "vllm bench");
+    assert_figures(&oldest, 0, &[("input_throughput", 853.3), ("mean_ttft_ms", 40.0)]);
+}
+
+/// What `show` makes of a file with this text.
+fn shown_text(text: impl ToString) -> Value {
+    let profiler = Profiler::new().file("x", text.to_string());
+    profiler.args(["show", "x", "--json"]).run().success().json()
+}
+
+/// AIPerf's from a run against the simulated engine, whose 64 requests have these means; genai-perf's by its schema.
+#[test]
+fn tables_of_statistics_become_the_figures_of_their_json() {
+    let aiperf = shown("aiperf.csv");
+    assert_eq!(aiperf["format"], "AIPerf or genai-perf");
+    assert_figures(
+        &aiperf,
+        0,
+        &[
+            ("mean_ttft_ms", 68.20),
+            ("mean_tpot_ms", 21.40),
+            ("mean_e2el_ms", 1416.64),
+            ("request_throughput", 5.50),
+            ("total_output_tokens", 4096.0),
+        ],
+    );
+    let genai = "Metric,avg,p99,p90,p50\nTime To First Token (ms),50.10,69.00,60.00,50.00\n\
+        Request Latency (ms),\"1,250.50\",\"1,299.00\",\"1,280.00\",\"1,250.00\"\n\nMetric,Value\nOutput Token Throughput (tokens/sec),356.70\n";
+    let genai = shown_text(genai);
+    assert_figures(
+        &genai,
+        0,
+        &[
+            ("mean_ttft_ms", 50.1),
+            ("p99_e2el_ms", 1299.0),
+            ("output_throughput", 356.7),
+        ],
+    );
 }
 
 /// Files of these tools against the simulated engine (`docs/parity.md`). The expected means are those of the tools' own
@@ -519,12 +561,7 @@ fn figures_of_real_files_are_the_means_of_their_requests() {
     let own = r#"{"schema_version": "1.4", "aiperf_version": "0.13.0", "request_throughput": {"unit": "requests/sec", "avg": 5.5},
         "request_latency": {"unit": "ms", "avg": 1423.0}, "time_to_first_token": {"unit": "ms", "avg": 53.7},
         "total_osl": {"unit": "tokens", "avg": 13502.0}, "total_usage_completion_tokens": {"unit": "tokens", "avg": 4096.0}}"#;
-    let own = Profiler::new()
-        .file("x", own)
-        .args(["show", "x", "--json"])
-        .run()
-        .success()
-        .json();
+    let own = shown_text(own);
     assert!(counts(&own), "{own:#}");
     let guidellm = shown("guidellm.json");
     assert_figures(
@@ -538,6 +575,14 @@ fn figures_of_real_files_are_the_means_of_their_requests() {
     assert_noted(
         &perf,
         "counted 8452 output tokens with a tokenizer of its own, and the server 2560",
+    );
+    // Its figures may be by the server's count: nothing is wrong with these.
+    let mut by_server: Value = serde_json::from_slice(&std::fs::read(fixture("inference-perf.json")).unwrap()).unwrap();
+    by_server["successes"]["throughput"]["output_tokens_per_sec"] = json!(2560.0 / 40.0 * 3.623_168_859_063_533);
+    let by_server = shown_text(by_server);
+    assert!(
+        !by_server["notes"].to_string().contains("tokenizer of its own"),
+        "{by_server:#}"
     );
     let llama = shown("llama-bench.json");
     let rows: Vec<Value> = serde_json::from_slice(&std::fs::read(fixture("llama-bench.json")).unwrap()).unwrap();
@@ -562,12 +607,7 @@ fn figures_of_real_files_are_the_means_of_their_requests() {
 #[test]
 fn statistics_of_other_tools_become_the_same_figures() {
     let figures = |text: Value, format: &str| {
-        let shown = Profiler::new()
-            .file("x", text.to_string())
-            .args(["show", "x", "--json"])
-            .run()
-            .success()
-            .json();
+        let shown = shown_text(text);
         assert_eq!(shown["format"], format);
         shown
     };
@@ -597,6 +637,13 @@ fn statistics_of_other_tools_become_the_same_figures() {
     );
     assert_figures(&guidellm, 0, &expected);
     assert_eq!(guidellm["cases"][0]["name"], "concurrent concurrency=8");
+    let older = shown_text(
+        json!({"benchmarks": [{"args": {"strategy": {"type_": "concurrent", "streams": 8}}, "metrics": {"requests_per_second": of(4.0)}}]}),
+    );
+    assert_eq!(
+        (&older["format"], &older["cases"][0]["name"]),
+        (&guidellm["format"], &guidellm["cases"][0]["name"])
+    );
 
     let seconds = |mean: f64| json!({"mean": mean, "median": mean, "p99": mean * 2.0});
     let perf = figures(

@@ -65,7 +65,7 @@ impl Document {
             return Ok(Self {
                 path: path.to_owned(),
                 repaired: false,
-                root: csv::rows(&text).map(|rows| rows.into_iter().map(object).collect()),
+                root: rows(&text).map(|rows| rows.into_iter().map(object).collect()),
                 lines: false,
                 keys: columns.ok_or_else(|| other("neither JSON nor a table with a heading"))?,
                 what: "a table",
@@ -119,6 +119,26 @@ fn values(text: &str) -> serde_json::Result<(Value, bool)> {
         1 => Ok((all.remove(0), false)),
         _ => Ok((Value::Array(all), true)),
     }
+}
+
+/// The rows of a table, or of several with an empty line between them, each with its own heading.
+fn rows(text: &str) -> Result<Vec<csv::Row>, String> {
+    csv::rows(text).or_else(|problem| {
+        let unix = text.replace("\r\n", "\n");
+        let tables: Vec<&str> = unix
+            .split("\n\n")
+            .map(str::trim)
+            .filter(|table| !table.is_empty())
+            .collect();
+        match tables.len() {
+            1 => Err(problem),
+            _ => tables
+                .into_iter()
+                .map(csv::rows)
+                .collect::<Result<Vec<_>, _>>()
+                .map(|all| all.concat()),
+        }
+    })
 }
 
 /// A row of a table, with numeric cells as numbers and the others as texts. Empty cells are left out.

@@ -157,17 +157,25 @@ const FORMATS: &[Format] = &[
         read: vllm_bench::read_sweep,
     },
     Format {
-        name: "AIPerf or genai-perf",
+        name: AIPERF,
         holds: "throughput and latency of one run of AIPerf, or of genai-perf, which it follows",
         form: Form::Object,
         keys: &[&["request_throughput", "request_latency"]],
         read: statistics::read_aiperf,
     },
     Format {
+        name: AIPERF,
+        holds: "throughput and latency of one run of AIPerf or genai-perf, from its tables",
+        form: Form::Rows,
+        keys: &[&["Metric", "avg"]],
+        read: statistics::read_aiperf_tables,
+    },
+    Format {
         name: "GuideLLM",
         holds: "throughput and latency of the benchmarks of a GuideLLM report",
         form: Form::Object,
-        keys: &[&["benchmarks", "metadata"], &["benchmarks", "args"]],
+        // 0.2 wrote nothing beside them.
+        keys: &[&["benchmarks"]],
         read: statistics::read_guidellm,
     },
     Format {
@@ -207,11 +215,13 @@ const FORMATS: &[Format] = &[
     },
 ];
 
+const AIPERF: &str = "AIPerf or genai-perf";
 const LLAMA_BENCH: &[&[&str]] = &[&["build_commit", "n_prompt", "n_gen", "avg_ts"]];
 const SGLANG: &str = "SGLang bench_serving";
-/// Keys that only SGLang writes: it counts the output again, and names the rate of input.
+/// Keys that only SGLang writes: its name of the E2E latency, and a second count of the output. The rate of input is in
+/// vLLM's oldest files too.
 const SGLANG_KEYS: &[&[&str]] = &[
-    &["request_throughput", "duration", "input_throughput"],
+    &["request_throughput", "duration", "mean_e2e_latency_ms"],
     &["request_throughput", "duration", "total_output_tokens_retokenized"],
 ];
 

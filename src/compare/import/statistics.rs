@@ -4,6 +4,8 @@
 //! Latencies become milliseconds. What these tools call the latency between tokens is the time of a request after its
 //! first token, divided by the tokens after it: here TPOT.
 
+use serde_json::{Map, Value};
+
 use super::document::Node;
 use crate::compare::{Case, ComparisonInput, Unit};
 
@@ -201,6 +203,43 @@ const MISCOUNTED: f64 = 0.01;
 pub(super) fn read_aiperf(file: &Node) -> Result<ComparisonInput, String> {
     let version = file.text("aiperf_version");
     let tool = if version.is_some() { "AIPerf" } else { "genai-perf" };
+    aiperf(file, tool, version)
+}
+
+/// The tables that both write as CSV: statistics of each metric, then single figures. Their `Time to First Token (ms)` is
+/// the `time_to_first_token` of the JSON.
+pub(super) fn read_aiperf_tables(file: &Node) -> Result<ComparisonInput, String> {
+    let mut metrics = Map::new();
+    for row in file.objects()? {
+        // A further table of AIPerf is about GPUs.
+        let Some(title) = row.text("Metric").filter(|_| row.at("Endpoint").is_null()) else {
+            continue;
+        };
+        let (name, unit) = title.rsplit_once(" (").unwrap_or((title.as_str(), ""));
+        let name = match &*name.to_lowercase().replace([' ', '-'], "_") {
+            "total_input_sequence_length" => "total_isl".to_owned(),
+            "total_output_sequence_length" => "total_osl".to_owned(),
+            name => name.to_owned(),
+        };
+        let statistics = row.entries().filter(|(column, _)| *column != "Metric");
+        let mut metric: Map<String, Value> = statistics
+            .map(|(column, cell)| {
+                let column = if column == "Value" { "avg" } else { column };
+                // genai-perf separates thousands.
+                let cell = cell
+                    .0
+                    .as_str()
+                    .map_or_else(|| cell.0.clone(), |text| text.replace(',', "").into());
+                (column.to_owned(), cell)
+            })
+            .collect();
+        metric.insert("unit".to_owned(), unit.trim_end_matches(')').into());
+        metrics.insert(name, metric.into());
+    }
+    aiperf(&Node(&metrics.into()), "AIPerf or genai-perf", None)
+}
+
+fn aiperf(file: &Node, tool: &str, version: Option<String>) -> Result<ComparisonInput, String> {
     let mut input = one(vec![case("run".to_owned(), file, &AIPERF)?], tool, version);
     if file.at("is_complete").0 == false {
         let why = file
@@ -232,6 +271,9 @@ fn miscounted(tool: &str, (own, server): (Option<f64>, Option<f64>), remedy: &st
 pub(super) fn read_guidellm(file: &Node) -> Result<ComparisonInput, String> {
     let mut cases = Vec::new();
     for (index, benchmark) in file.at("benchmarks").objects()?.iter().enumerate() {
+        if benchmark.at("metrics").is_null() {
+            return Err(format!("its benchmark {} has no `metrics`", index + 1));
+        }
         let strategy = ["config.strategy", "args.strategy", "scheduler.strategy"]
             .iter()
             .map(|path| benchmark.at(path))
@@ -253,12 +295,19 @@ pub(super) fn read_inference_perf(file: &Node) -> Result<ComparisonInput, String
     const TOOL: &str = "inference-perf";
     let mut input = one(vec![case("run".to_owned(), file, &INFERENCE_PERF)?], TOOL, None);
     let number = |path: &str| file.number_if_any(path);
-    let own = number("successes.output_len.mean").zip(number("successes.count"));
+    let per_second =
+        number("successes.throughput.output_tokens_per_sec").zip(number("successes.throughput.requests_per_sec"));
+    // The count that its figures are by, which may be either.
+    let own = per_second.zip(number("successes.count"));
     let counts = (
-        own.map(|(mean, count)| mean * count),
+        own.map(|((tokens, requests), count)| tokens / requests * count),
         number("successes.output_tokens.total"),
     );
-    input.notes.extend(miscounted(TOOL, counts, ""));
+    input.notes.extend(miscounted(
+        TOOL,
+        counts,
+        "; `report.request_lifecycle.use_server_output_tokens` takes the latter",
+    ));
     Ok(input)
 }
 
