@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use profiler::boundary::{Cause, Verdict};
+use profiler::boundary::{Cause, Effect, Verdict};
 use profiler::engine::{FailureRule, Reading, RulePhase, RulePlace, RuleRank, Rules};
 use profiler::fault::Kind;
 use profiler::script;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::logs::rules;
 use super::script::bench::Bench;
+use super::sim::adapter::Probed;
 
 /// One failure, and its expected reading.
 #[derive(Debug, Deserialize)]
@@ -150,6 +152,72 @@ fn a_near_miss_gives_no_reason() {
         let reading = failure.read(&rules(&failure.engine));
         assert_eq!(reading.verdict, None, "{failure:?} is read as {reading:?}");
     }
+}
+
+/// The simulated engine that prints the words of a failure, and what the probe answers.
+fn met(failure: &Failure) -> Value {
+    let exit = failure.exit;
+    let ending = json!({ "code": exit.unwrap_or(1) });
+    let misbehave = match failure.when {
+        When::Start => json!({ "fail_start": { "log": failure.log, "ending": ending } }),
+        When::Request => {
+            let silent = failure.message.is_none() && exit.is_none();
+            let message = failure.message.clone().or(silent.then(|| "x".to_owned()));
+            // TensorRT-LLM ends a stream without a word, and logs why.
+            let logged = message
+                .clone()
+                .filter(|_| failure.engine == "tensorrt_llm" && failure.log.is_empty());
+            let log: Vec<&String> = failure.log.iter().chain(&logged).collect();
+            let then = if exit.is_some() { "exits" } else { "lives" };
+            json!({ "fail_request": { "log": log, "message": message, "then": then, "ending": ending } })
+        }
+    };
+    let sim = json!({ "time_scale": 0.0, "misbehave": misbehave });
+    let options = json!({ "runtime": "sim", "limits": { "input": 400, "output": 40 }, "sim": sim });
+    Probed::of(&failure.engine, options).probe(300, 40, 1, Some(2.0))
+}
+
+/// The words are read as above when an engine prints them, at its start and in a request. Causes other than memory end a
+/// run at its first start.
+#[test]
+fn an_engine_that_prints_them_lacks_memory() {
+    let lacks_memory = |failure: &Failure| match (failure.verdict.as_deref(), &failure.cause) {
+        (Some("start_failed"), Some(cause)) => *cause == Cause::Memory,
+        (Some("oom"), Some(cause)) => *cause != Cause::Host,
+        (Some("refused"), Some(cause)) => cause.effect() == Effect::Memory,
+        _ => false,
+    };
+    let all: Vec<(Failure, Reading)> = readings()
+        .into_iter()
+        // With slots that the engine keeps for itself, a limit depends on how many sequences were asked for.
+        .filter(|(failure, _)| failure.engine != "openai" && failure.state_slots.is_none() && lacks_memory(failure))
+        .collect();
+    assert!(all.len() > 100, "{}", all.len());
+    let complaint = |(failure, reading): &(Failure, Reading)| {
+        let answer = met(failure);
+        let told = (&answer["verdict"], &answer["cause"], &answer["evidence"]["remedy"]);
+        let expected = (&json!(failure.verdict), &json!(failure.cause), &json!(reading.remedy));
+        (told != expected).then(|| format!("{failure:?}\n{answer:#}"))
+    };
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut wrong = Vec::new();
+        while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            wrong.extend(complaint(one));
+        }
+        wrong
+    };
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    assert!(
+        wrong.is_empty(),
+        "{} of {} wrong:\n{}",
+        wrong.len(),
+        all.len(),
+        wrong.join("\n")
+    );
 }
 
 /// In each engine's own flags, or a remedy for the cause that names an option of this program.
