@@ -1,16 +1,7 @@
-"""Runs `vllm bench serve` without vLLM, against the simulated engine, beside `profiler run throughput`. Made the second table of docs/parity.md.
+"""Runs `vllm bench serve` without vLLM: `vllm_bench.py FOLDER [options of vllm bench serve]`. `parity.py` calls it.
 
-    python3 -m venv /tmp/parity && /tmp/parity/bin/pip install aiohttp numpy tqdm transformers pybase64 regex pillow pandas datasets
-    pip download --no-deps --only-binary :all: vllm && unzip vllm-*.whl 'vllm/benchmarks/*' && touch vllm/__init__.py
-    profiler sim --profile llama-8b-24gb-vllm --port 8123 --time-scale 1 --model llama --tokenizer MODEL/tokenizer.json
-    /tmp/parity/bin/python benches/parity/vllm_bench.py FOLDER --backend openai --base-url http://127.0.0.1:8123 --endpoint /v1/completions \
-        --model llama --tokenizer MODEL --dataset-name random --random-input-len 256 --random-output-len 64 --num-prompts 64 --max-concurrency 8 \
-        --ignore-eos --save-result --save-detailed --result-filename vllm.json
-    profiler show vllm.json
-    profiler run throughput --url http://127.0.0.1:8123 --model llama --input 256 --output 64 --concurrency 8 --requests 64
-
-FOLDER is where the wheel was unpacked. The bench is vLLM's own code; what it takes from the rest of vLLM (a parser of options, a tokenizer, a logger) has
-a stand-in here, so that no GPU, no CUDA and no torch is needed.
+FOLDER holds `vllm/benchmarks` of the wheel and an empty `vllm/__init__.py`. The bench is vLLM's own code; what it takes from the rest of vLLM (a parser of
+options, a tokenizer, a logger) has a stand-in here, so that no GPU, no CUDA and no torch is needed.
 """
 
 import argparse
