@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use clap::error::{ContextKind, ContextValue};
+
 use super::flags;
 use crate::script::form::flag_name;
 use crate::script::params::settable;
@@ -46,7 +48,8 @@ const FOREIGN: &[(&str, &str)] = &[
     ),
     ("target base-url endpoint server address host api-base", "url"),
     ("backend service-kind endpoint-type", "engine"),
-    ("served-model-name model-names model-id model-name model-path", "model"),
+    ("served-model-name model-names model-id hf-model-id model-path", "model"),
+    ("model-name", "label model"),
     ("processor tokenizer-path", "tokenizer"),
     ("api-key token", "api_key_env"),
     (
@@ -55,7 +58,7 @@ const FOREIGN: &[(&str, &str)] = &[
         "warmup warm_up",
     ),
     (
-        "runs min-runs max-runs num-runs num-iters repeat repetitions trials",
+        "runs min-runs max-runs num-runs num-iters runs-per-prompt repeat repetitions trials",
         "repeats",
     ),
     (
@@ -76,7 +79,24 @@ const FOREIGN: &[(&str, &str)] = &[
         "enable-prefix-caching no-enable-prefix-caching disable-radix-cache",
         "prefix_cache",
     ),
-    ("enforce-eager disable-cuda-graph", "cuda_graphs"),
+    (
+        "enforce-eager disable-cuda-graph",
+        "cuda_graphs; with the value `false`",
+    ),
+    ("mode scenario", "study; `latency`, `throughput` or `both`"),
+    ("prompt", "prompt prompts"),
+    (
+        "disable-log-requests",
+        "; leave it out: the engine's log is in the run's folder",
+    ),
+    (
+        "isolate-subprocess",
+        "; leave it out: each start is a process or a container of its own",
+    ),
+    (
+        "force-separate-pools",
+        "; leave it out: the engine decides which memory its graphs share",
+    ),
     (
         "max-model-len context-length ctx-size max-num-seqs max-num-batched-tokens extra-engine-args",
         "engine_args",
@@ -86,14 +106,14 @@ const FOREIGN: &[(&str, &str)] = &[
     ("random-seed", "--seed"),
     ("cluster cluster-options hosts", "cluster"),
     (
-        "output-path output-dir result-dir result-filename artifact-dir save-result summary-export \
+        "output-path output-dir result-dir results-dir result-filename artifact-dir save-result summary-export \
          profile-export-file output-file",
         "--out",
     ),
     ("export-json output-format format", "--json"),
     ("no-color no-colour style", "--color"),
     ("show-output debug", "--verbose"),
-    ("config config-file params-file", "--params"),
+    ("config config-file params-file", "file --params"),
     ("max-probes", "search.max_probes"),
     ("min-input-length max-input-length", "input"),
     ("min-output-length max-output-length", "output"),
@@ -137,6 +157,40 @@ const FOREIGN: &[(&str, &str)] = &[
     ("container-name", "container"),
     ("coverage", "search.coverage"),
 ];
+
+/// Commands and options of other tools that are not those of a script, and what does it here.
+const OF_COMMANDS: &[(&str, &str)] = &[
+    (
+        "visualize plot",
+        "`profiler report FILE --png FOLDER` draws files of other tools",
+    ),
+    (
+        "--calc-weights --calc-kv --calc-activations --calc-overhead --calc-total",
+        "give all figures of a calculator as one: `--with weights=13.5,kv=0.4,activations=0.9,overhead=0.6`, in GB",
+    ),
+    ("-p", "a port of this machine is `--host-port 8080`"),
+    (
+        "-e",
+        "export it: `HF_TOKEN` is passed on; other variables are `--env.NAME VALUE`",
+    ),
+];
+
+/// The answer to a command or option that this program does not have: a script's name, or a word of another tool.
+pub(super) fn of_command(unknown: &clap::Error) -> Option<String> {
+    let word = |kind| match unknown.get(kind) {
+        Some(ContextValue::String(word)) => Some(word.as_str()),
+        _ => None,
+    };
+    let command = word(ContextKind::InvalidSubcommand);
+    if let Some(script) = command.filter(|name| shipped::scripts().any(|script| script == *name)) {
+        return Some(format!("it is a script: `profiler run {script}`"));
+    }
+    let word = command.or_else(|| word(ContextKind::InvalidArg))?;
+    let row = OF_COMMANDS
+        .iter()
+        .find(|(foreign, _)| foreign.split(' ').any(|one| one == word));
+    Some(row?.1.to_owned())
+}
 
 /// The flag here that corresponds to `name` of another tool. `has` says whether the script has a parameter. If it has
 /// none, names a shipped script that does.

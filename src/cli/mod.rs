@@ -309,6 +309,9 @@ fn usage(terminal: &Terminal, answer: &clap::Error) -> ExitCode {
     let text = rendered(&answer.render(), colour);
     if failed {
         terminal.print_failure(text.trim_end());
+        if let Some(hint) = foreign::of_command(answer) {
+            terminal.print_failure(&format!("hint: {hint}"));
+        }
         return ExitCode::from(2);
     }
     match terminal.print(text.trim_end()) {

@@ -17,16 +17,23 @@ use crate::support::{Outcome, Profiler, model, temp};
 /// start.
 #[track_caller]
 fn search(script: &str, model: &str, hub: &str) -> Outcome {
+    let asked = "adaptive --engine vllm --input 128..4096 --output 16 --search.max-probes 4 --model MODEL";
+    run(asked, script, model, hub)
+}
+
+/// Runs a script of ours, in whose arguments `MODEL` stands for `model`, with that program.
+#[track_caller]
+fn run(arguments: &str, script: &str, model: &str, hub: &str) -> Outcome {
     let text = format!("#!/bin/sh\necho started >> starts\n{script}\n");
     let program = Profiler::new().file("fake-vllm", text);
     let path = program.folder().join("fake-vllm");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     program
         .env("HF_ENDPOINT", hub)
-        .args("run adaptive --out out --allow process --engine vllm --runtime process --gpus []".split(' '))
-        .args("--input 128..4096 --output 16 --search.max-probes 4".split(' '))
+        .arg("run")
+        .args(arguments.split(' ').map(|word| word.replace("MODEL", model)))
+        .args("--out out --allow process --runtime process --gpus []".split(' '))
         .args(["--set", &format!("program={}", path.display())])
-        .args(["--set", &format!("model={model}")])
         .run()
 }
 
@@ -83,6 +90,24 @@ table! { explained:
     heads_that_ranks_cannot_share:
         "echo '  Value error, Total number of attention heads (28) must be divisible by tensor parallel size (8). [type=value_error]'",
         &["must be divisible by tensor parallel size (8)", "--tensor-parallel-size"];
+}
+
+/// Fails unless this script says what to do about a part that the engine lacks.
+fn lacks_a_part(arguments: &str) {
+    let script = "echo 'Traceback (most recent call last):'
+        echo \"ModuleNotFoundError: No module named 'xgrammar'\"; exit 1";
+    let folder = temp();
+    let model = model::write(folder.path()).display().to_string();
+    let outcome = run(arguments, script, &model, "http://127.0.0.1:9");
+    let _ = outcome.sees(3, &["No module named 'xgrammar'", "install it there"]);
+}
+
+table! { lacks_a_part:
+    second_graphs: "cuda_graphs --engine tensorrt_llm --max-draft-len 4 --model MODEL";
+    formats: "kv_dtype --engine vllm --model MODEL";
+    tuned: "tune --engine vllm --slo.tpot-ms 30 --model MODEL";
+    batched: "batch --engine vllm --input 64 --output 8 --concurrency 1,2 --models MODEL";
+    loaded: "throughput --engine sglang --model MODEL";
 }
 
 #[test]

@@ -139,6 +139,45 @@ fn what_cannot_be_meant_is_refused_with_what_can() {
         .stderr("--rates");
 }
 
+/// Every option of the predecessors' programs that is none of ours is answered with what to do instead.
+#[test]
+fn the_predecessors_options_are_answered() {
+    let options = [
+        "run neighbours --model-id --gpu-ids --min-input-length --max-input-length --min-output-length \
+         --max-output-length --grid-size --refinement-rounds --retries-per-point --base-url --output-dir --hf-token \
+         --hf-cache-dir --output-tolerance-pct --temp --k-neighbors --m-random --distance-scale --consistency-radius \
+         --redundancy-weight --max-pair-distance --min-refinement-dist --resume-from-file --multimodal --dummy-image \
+         --dummy-image-path",
+        "run memory_breakdown --max-tokens --batch-size",
+        "run profile --prompt --max-tokens --hf-model-id --tensor-parallel-size --enforce-eager --max-model-len \
+         --gpu-memory-utilization --container-name",
+        "run batch --config --input-len --output-len --batch-size --results-dir --tensor-parallel-size \
+         --gpu-memory-utilization --hf-model-id",
+        "run throughput --mode --scenario --runs-per-prompt --disable-log-requests --max-model-len --max-concurrency \
+         --num-prompts --publish --volume -p -e",
+        "run cuda_graphs --model-path --model-name --max-batch-size --max-concurrency-test --output-file \
+         --isolate-subprocess --force-separate-pools",
+        "compare a.json --calc-weights --calc-kv --calc-activations --calc-overhead",
+    ];
+    let answered = |(command, option): (&str, &str)| {
+        let words = command.split(' ').chain([option, "1"]);
+        let said = Profiler::new().args(words).run().code(2).stderr;
+        let hint = said.lines().find_map(|line| line.strip_prefix("hint: "));
+        assert!(hint.is_some_and(|hint| !hint.ends_with("lists them")), "{command} {option}: {said}");
+    };
+    std::thread::scope(|scope| {
+        for line in options {
+            let (command, options) = line.split_at(line.find(" -").unwrap());
+            let mut options = options.split_whitespace().peekable();
+            assert!(options.peek().is_some());
+            scope.spawn(move || options.for_each(|option| answered((command, option))));
+        }
+    });
+    for (command, hint) in [("profile", "profiler run profile"), ("visualize", "profiler report")] {
+        let _ = Profiler::new().args([command, "a.json"]).run().code(2).stderr(hint);
+    }
+}
+
 #[test]
 fn the_shipped_scripts_take_lists_and_ranges_where_they_want_them() {
     let rows: &[(&[&str], &str, Value)] = &[

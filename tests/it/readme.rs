@@ -11,10 +11,13 @@
 //! | `sh dry-run` | needs a GPU, a model or an image: `--dry-run` is added |
 //! | `sh server` | as `sh`, while a server listens on 127.0.0.1:8000 |
 //! | `sh background` | a server that runs until the end of the page |
+//! | `sh read` | needs something of the reader's: only the options of the program's commands are read |
+//! | `repl` | lines for `profiler repl` |
 //! | `text` | the output of the previous block; a line `…` stands for any lines |
 //! | `text NAME` | the output of `profiler show` for that folder in `tests/data/runs` |
 //! | `rhai` | a script, which must succeed |
-//! | `rhai FILE`, `yaml FILE`, `entries FILE`, … | a file for the following commands |
+//! | `rhai FILE` | a script for the following commands, which `profiler check` accepts |
+//! | `yaml FILE`, `entries FILE`, … | a file for the following commands |
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -67,6 +70,11 @@ pages! {
     sharing "docs/sharing.md"
     tune "docs/tune.md"
     benchmarks "benches/README.md"
+    contributing "CONTRIBUTING.md"
+    scripts "scripts/README.md"
+    adapters "stdlib/engines/README.md"
+    clusters "stdlib/clusters/README.md"
+    probes "stdlib/probes/README.md"
 }
 
 fn root() -> &'static Path {
@@ -174,6 +182,8 @@ impl Page {
                     self.run(&block.text, 0);
                 }
                 ["sh", "background"] => self.serve(&block.text),
+                ["sh", "read"] => self.run(&read_only(&block.text), 0),
+                ["repl"] => self.run(&format!("profiler repl <<'END'\n{}END", block.text.replace("> ", "")), 0),
                 ["sh", word] => match word.split_once('=').unwrap() {
                     ("exit", status) => self.run(&block.text, status.parse().unwrap()),
                     ("needs", _) => self.run(&block.text, 0),
@@ -188,7 +198,12 @@ impl Page {
                     std::fs::write(self.folder.path().join("block.rhai"), &block.text).unwrap();
                     self.run("profiler run block.rhai", 0);
                 }
-                [_, file] => std::fs::write(self.folder.path().join(file), &block.text).unwrap(),
+                [language, file] => {
+                    std::fs::write(self.folder.path().join(file), &block.text).unwrap();
+                    if *language == "rhai" {
+                        self.run(&format!("profiler check {file}"), 0);
+                    }
+                }
                 _ => panic!("{}: a block that nothing tests:\n{}", self.path, block.text),
             }
         }
@@ -315,6 +330,13 @@ const PLACEHOLDERS: [(&str, &str); 29] = [
     (" … ", " "),
 ];
 
+/// The commands of the program in this block, each with `--help` at its end: it fails where an option is unknown.
+fn read_only(commands: &str) -> String {
+    let starts = |line: &str| line.find("profiler ").filter(|&at| at == 0 || line[..at].ends_with("&& "));
+    let commands = commands.lines().filter_map(|line| Some(format!("{} --help\n", &line[starts(line)?..])));
+    commands.collect()
+}
+
 /// Commands that change this machine or wait for a user: only their options are read.
 const ONLY_READ: [&str; 3] = ["profiler repl", "profiler doctor", "profiler add"];
 
@@ -341,6 +363,26 @@ fn predecessors_commands() -> BTreeSet<String> {
         }
     }
     found
+}
+
+/// The table of the predecessors' documents counts the rows below it.
+#[test]
+fn the_rows_of_the_predecessors_are_counted() {
+    let page = text_of("docs/predecessors.md");
+    let states = ["real", "simulated", "partly", "missing"];
+    let line = |name: &str, rows: &str| {
+        let of = |state: &str| rows.lines().filter(|line| line.ends_with(&format!(" | {state} |"))).count();
+        let all: usize = states.map(of).iter().sum();
+        let counts = [all].into_iter().chain(states.map(of)).map(|count| count.to_string());
+        format!("| {name} | {} |\n", counts.collect::<Vec<_>>().join(" | "))
+    };
+    let mut table = String::new();
+    for section in page.split("\n## ").skip(1) {
+        let (name, rows) = section.split_once('\n').unwrap();
+        table += &line(name, rows);
+    }
+    table += &line("all", &page);
+    assert!(page.contains(&table), "the counts are now:\n{table}");
 }
 
 /// Flags that say what is run where: rows that differ in one of them are not tried together.
@@ -542,6 +584,51 @@ fn quick(commands: &str) -> String {
         }
     };
     commands.lines().map(of).collect()
+}
+
+/// The commands within sentences have options that exist.
+#[test]
+fn every_command_within_a_sentence_has_its_options() {
+    let mut commands = BTreeSet::new();
+    for page in pages_below(root()) {
+        let text = std::fs::read_to_string(&page).unwrap();
+        // The rows of the predecessors have a test of their own.
+        if !page.ends_with("docs/predecessors.md") {
+            commands.extend(markdown(&text).filter_map(|event| match event {
+                Event::Code(code) if code.contains(" --") => Some(read_only(&code)),
+                _ => None,
+            }));
+        }
+    }
+    commands.retain(|command| !command.is_empty());
+    assert!(commands.len() > 20, "{commands:#?}");
+    let page = Page::new("README.md");
+    for command in commands {
+        let output = page.shell(&command).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        // A file or a value of the reader's may be missing.
+        let is_unknown = ["unexpected argument", "has no parameter", "unrecognized subcommand"]
+            .iter()
+            .any(|words| said.contains(words));
+        assert!(!is_unknown, "{command}{said}");
+    }
+}
+
+/// An indented block cannot say how it is used.
+#[test]
+fn every_block_of_every_page_is_used() {
+    for page in pages_below(root()) {
+        let path = page.strip_prefix(root()).unwrap().to_str().unwrap();
+        // The tests of `profiler doc` run the examples of the reference.
+        if path == "docs/reference.md" {
+            continue;
+        }
+        let text = text_of(path);
+        let is_indented = |event| matches!(event, Event::Start(Tag::CodeBlock(CodeBlockKind::Indented)));
+        assert!(!markdown(&text).any(is_indented), "{path} has an indented block");
+        let is_read = PAGES.contains(&path) || blocks(&text).is_empty();
+        assert!(is_read, "{path} has blocks that no test uses");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
-//! A user starts an engine only when the GPUs are free of other processes and back at their baseline. The GPU is
-//! simulated by the test.
+//! A user starts an engine only when the GPUs are free of other processes and back at their baseline. The GPU, or the
+//! library of its driver, is simulated by the test.
 
 use std::collections::VecDeque;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use profiler::boundary::Point;
@@ -14,6 +15,7 @@ use profiler::telemetry::{Device, Polled, Reading, Source, Tenant};
 use serde_json::{Value, json};
 
 use crate::script::bench::Bench;
+use crate::support::{Profiler, model};
 
 /// An engine whose process ends at once.
 const ENDS: &str = r#"import "std/engines/openai" as openai;
@@ -150,6 +152,58 @@ fn a_gpu_that_somebody_else_uses_is_refused_unless_the_user_shares_it() {
 
     Tested::new(false, &[(500, 256)]).starts();
     Tested::new(true, &[(500, 257)]).starts();
+}
+
+/// The driver's library of a machine with one GPU of 80 GiB, half of which process 1 holds.
+const DRIVER: &str = r#"
+#include <string.h>
+typedef unsigned long long u64;
+struct memory { unsigned version; u64 total, reserved, free, used; };
+struct process { unsigned pid; u64 used; unsigned instances[2]; };
+int nvmlInit_v2(void) { return 0; }
+int nvmlSystemGetDriverVersion(char *to, unsigned length) { strncpy(to, "570.0", length); return 0; }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 1; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **gpu) { *gpu = (void *)1; return 0; }
+int nvmlDeviceGetHandleByUUID(const char *id, void **gpu) { *gpu = (void *)1; return 0; }
+int nvmlDeviceGetUUID(void *gpu, char *to, unsigned length) { strncpy(to, "GPU-1", length); return 0; }
+int nvmlDeviceGetName(void *gpu, char *to, unsigned length) { strncpy(to, "made up", length); return 0; }
+int nvmlDeviceGetMemoryInfo_v2(void *gpu, struct memory *to) {
+    to->total = 80ull << 30; to->used = to->free = 40ull << 30; to->reserved = 0; return 0;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *count, struct process *to) {
+    if (*count < 1) { *count = 1; return 7; }
+    *count = 1; to->pid = 1; to->used = 39ull << 30; return 0;
+}
+int nvmlDeviceGetGraphicsRunningProcesses_v3(void *gpu, unsigned *count, struct process *to) { *count = 0; return 0; }
+"#;
+
+/// Through the driver's library, as on a real machine.
+#[test]
+fn a_card_that_another_process_holds_is_told_before_the_start() {
+    let profiler = Profiler::new().file("nvml.c", DRIVER);
+    let folder = profiler.folder().to_path_buf();
+    let library = folder.join("libnvidia-ml.so.1");
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &folder.join("nvml.c")])
+        .status();
+    assert!(built.unwrap().success());
+    let model = model::write(&folder);
+    let run = |more: &[&str]| {
+        Profiler::new()
+            .env("LD_LIBRARY_PATH", &folder)
+            .args("run adaptive --engine vllm --runtime process --program /bin/false --allow process".split(' '))
+            .args("--input 128..4096 --output 16 --model".split(' '))
+            .arg(&model)
+            .args(more)
+            .run()
+            .code(3)
+    };
+    let _ = run(&[])
+        .stderr("the GPU is not free: process 1 holds 39936 MiB of `GPU-1`")
+        .stderr("--shared-gpu")
+        .nowhere("starting");
+    let _ = run(&["--shared-gpu"]).stderr("starting");
 }
 
 /// With `isolate` what stays in use is measured and told, and the search goes on.

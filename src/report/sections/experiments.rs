@@ -172,7 +172,10 @@ fn failures(found: &Experiment) -> Option<Block> {
         .map(|(setting, failed)| {
             let message = failed["message"].as_str().unwrap_or("unknown reason");
             let why = with_cause(message, failed["cause"].as_str());
-            format!("{}: {why}", found.measured.settings[*setting].name)
+            let remedy = failed["remedy"].as_str();
+            let remedy = remedy.map(|remedy| format!("; remedy: {remedy}"));
+            let name = &found.measured.settings[*setting].name;
+            format!("{name}: {why}{}", remedy.unwrap_or_default())
         })
         .collect();
     let title = format!("{} failed{rest}", Count(tried.len(), "start"));

@@ -8,14 +8,15 @@ fn readme() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/README.md")).unwrap()
 }
 
-/// The n-th block of that language.
-fn example(text: &str, number: usize) -> &str {
-    let start = text.split("```rhai\n").nth(number + 1).unwrap();
-    start.split_once("```").unwrap().0
+/// The script that begins with this line.
+fn example(text: &str, begins: &str) -> String {
+    let (_, rest) = text.split_once(begins).unwrap();
+    format!("{begins}{}", rest.split_once("```").unwrap().0)
 }
 
 fn run(arguments: &[&str]) -> Outcome {
-    let command = Profiler::new().file("staircase.rhai", example(&readme(), 0));
+    let staircase = example(&readme(), "//! Walks down the boundary");
+    let command = Profiler::new().file("staircase.rhai", staircase);
     command.args(arguments).run().success()
 }
 
@@ -40,7 +41,7 @@ fn more_steps_find_more() {
 #[test]
 fn the_picture_is_drawn_for_the_terminal_and_for_the_report() {
     let run = Profiler::new()
-        .file("picture.rhai", example(&readme(), 1))
+        .file("picture.rhai", example(&readme(), "//! Draws how much"))
         .args(["run", "picture.rhai", "--out", "out"])
         .run()
         .success()

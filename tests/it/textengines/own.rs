@@ -16,7 +16,8 @@ fn example(heading: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("stdlib/engines/README.md");
     let page = std::fs::read_to_string(page).unwrap();
     let (_, after) = page.split_once(heading).unwrap();
-    let (_, block) = after.split_once("```rhai\n").unwrap();
+    let (_, block) = after.split_once("```rhai ").unwrap();
+    let (_, block) = block.split_once('\n').unwrap();
     block.split_once("```").unwrap().0.to_owned()
 }
 
