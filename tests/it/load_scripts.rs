@@ -400,7 +400,7 @@ fn where_no_engine_can_be_measured_the_comparison_fails() {
     let engines = r#"engines=[{"engine":"sim","name":"a","profile":"no-such-profile"},{"engine":"sim","name":"b","profile":"none"}]"#;
     let _ = script("compare_engines", &[engines])
         .run()
-        .code(1)
+        .code(2)
         .stderr("none of the 2 engines could be measured")
         .stderr("b was not measured");
 }

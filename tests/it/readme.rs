@@ -277,6 +277,9 @@ impl Page {
 
 /// Whether a dry run names GPUs that this machine lacks, and lacks nothing else.
 fn lacks_gpu(commands: &str, printed: &str) -> bool {
+    if commands.starts_with("profiler fleet") && printed.contains("no host has ") {
+        return true;
+    }
     let names_gpus = commands.contains("--gpus") || commands.contains("gpus=");
     let only = !printed.contains("not allowed") && printed.contains("  missing: no ");
     names_gpus && only && printed.contains("dry run: nothing was started")
@@ -377,11 +380,12 @@ fn the_rows_of_the_predecessors_are_counted() {
         format!("| {name} | {} |\n", counts.collect::<Vec<_>>().join(" | "))
     };
     let mut table = String::new();
-    for section in page.split("\n## ").skip(1) {
+    let (_, sections) = page.split_once("\n## ").unwrap();
+    for section in sections.split("\n## ") {
         let (name, rows) = section.split_once('\n').unwrap();
         table += &line(name, rows);
     }
-    table += &line("all", &page);
+    table += &line("all", sections);
     assert!(page.contains(&table), "the counts are now:\n{table}");
 }
 

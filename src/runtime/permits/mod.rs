@@ -610,7 +610,7 @@ impl Named {
                     .extend(mounts.iter().filter_map(|mount| canonical(Path::new(&mount.host)).ok()));
             }
             // A model has many files, so its folder is added. A name that is not a path is a model of the hub.
-            "model" | "tokenizer" => self.folders.extend(real.ok().map(|mut model| {
+            "model" | "models" | "tokenizer" => self.folders.extend(real.ok().map(|mut model| {
                 if model.is_file() {
                     model.pop();
                 }
