@@ -163,7 +163,10 @@ fn the_predecessors_options_are_answered() {
         let words = command.split(' ').chain([option, "1"]);
         let said = Profiler::new().args(words).run().code(2).stderr;
         let hint = said.lines().find_map(|line| line.strip_prefix("hint: "));
-        assert!(hint.is_some_and(|hint| !hint.ends_with("lists them")), "{command} {option}: {said}");
+        assert!(
+            hint.is_some_and(|hint| !hint.ends_with("lists them")),
+            "{command} {option}: {said}"
+        );
     };
     std::thread::scope(|scope| {
         for line in options {

@@ -308,7 +308,13 @@ fn a_later_attempt_ends_an_earlier_one_and_goes_on_with_its_run() {
 #[test]
 fn a_cluster_is_one_file_which_is_checked_and_may_do_what_is_allowed() {
     let readme = text(concat!(env!("CARGO_MANIFEST_DIR"), "/stdlib/clusters/README.md"));
-    let example = readme.split("```rhai shell.rhai\n").nth(1).unwrap().split("```").next().unwrap();
+    let example = readme
+        .split("```rhai shell.rhai\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
     let mine = |file: &str| {
         fleet("defaults: {script: engine_info, set: {engine: sim}}\njobs: [{}, {}]")
             .file("mine.rhai", file)

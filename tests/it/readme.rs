@@ -183,7 +183,10 @@ impl Page {
                 }
                 ["sh", "background"] => self.serve(&block.text),
                 ["sh", "read"] => self.run(&read_only(&block.text), 0),
-                ["repl"] => self.run(&format!("profiler repl <<'END'\n{}END", block.text.replace("> ", "")), 0),
+                ["repl"] => self.run(
+                    &format!("profiler repl <<'END'\n{}END", block.text.replace("> ", "")),
+                    0,
+                ),
                 ["sh", word] => match word.split_once('=').unwrap() {
                     ("exit", status) => self.run(&block.text, status.parse().unwrap()),
                     ("needs", _) => self.run(&block.text, 0),
@@ -335,8 +338,13 @@ const PLACEHOLDERS: [(&str, &str); 29] = [
 
 /// The commands of the program in this block, each with `--help` at its end: it fails where an option is unknown.
 fn read_only(commands: &str) -> String {
-    let starts = |line: &str| line.find("profiler ").filter(|&at| at == 0 || line[..at].ends_with("&& "));
-    let commands = commands.lines().filter_map(|line| Some(format!("{} --help\n", &line[starts(line)?..])));
+    let starts = |line: &str| {
+        line.find("profiler ")
+            .filter(|&at| at == 0 || line[..at].ends_with("&& "))
+    };
+    let commands = commands
+        .lines()
+        .filter_map(|line| Some(format!("{} --help\n", &line[starts(line)?..])));
     commands.collect()
 }
 
@@ -374,7 +382,11 @@ fn the_rows_of_the_predecessors_are_counted() {
     let page = text_of("docs/predecessors.md");
     let states = ["real", "simulated", "partly", "missing"];
     let line = |name: &str, rows: &str| {
-        let of = |state: &str| rows.lines().filter(|line| line.ends_with(&format!(" | {state} |"))).count();
+        let of = |state: &str| {
+            rows.lines()
+                .filter(|line| line.ends_with(&format!(" | {state} |")))
+                .count()
+        };
         let all: usize = states.map(of).iter().sum();
         let counts = [all].into_iter().chain(states.map(of)).map(|count| count.to_string());
         format!("| {name} | {} |\n", counts.collect::<Vec<_>>().join(" | "))
