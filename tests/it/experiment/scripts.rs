@@ -97,6 +97,25 @@ fn a_second_set_of_graphs_in_tensorrt_llm() {
     assert_eq!(found["settings"][1]["options"]["speculation"]["max_concurrency"], 16);
 }
 
+/// As on a card that is too small: the answer is that nothing fits, with what to change in the engine's own flags.
+#[test]
+fn where_every_start_runs_out_of_memory_the_remedy_is_told() {
+    let log = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+    let misbehave = format!("sim.misbehave={}", json!({ "fail_start": { "log": [log] } }));
+    let sets = [
+        "engine=tensorrt_llm",
+        "runtime=sim",
+        "max_draft_len=4",
+        "repeats=2",
+        &misbehave,
+    ];
+    let _ = run("cuda_graphs", &sets, &[])
+        .code(1)
+        .stdout("2 starts failed; 2 repeats skipped")
+        .stdout("lower `--max_num_tokens`")
+        .stderr("none of the 2 settings could be measured");
+}
+
 /// The figures carry the names of the tool that first measured them, so that results can be compared.
 #[test]
 fn graphs_beside_those_of_the_tensorrt_llm_graph_profiler() {
