@@ -338,14 +338,13 @@ const PLACEHOLDERS: [(&str, &str); 29] = [
 
 /// The commands of the program in this block, each with `--help` at its end: it fails where an option is unknown.
 fn read_only(commands: &str) -> String {
-    let starts = |line: &str| {
-        line.find("profiler ")
-            .filter(|&at| at == 0 || line[..at].ends_with("&& "))
+    let command = |line: &str| {
+        let line = line.trim_start();
+        let at = line.find("profiler ")?;
+        let begins = at == 0 || line[..at].ends_with("&& ");
+        begins.then(|| format!("{} --help\n", &line[at..]))
     };
-    let commands = commands
-        .lines()
-        .filter_map(|line| Some(format!("{} --help\n", &line[starts(line)?..])));
-    commands.collect()
+    commands.lines().filter_map(command).collect()
 }
 
 /// Commands that change this machine or wait for a user: only their options are read.
