@@ -16,8 +16,8 @@
 //! | `text` | the output of the previous block; a line `…` stands for any lines |
 //! | `text NAME` | the output of `profiler show` for that folder in `tests/data/runs` |
 //! | `rhai` | a script, which must succeed |
-//! | `rhai FILE` | a script for the following commands, which `profiler check` accepts |
-//! | `yaml FILE`, `entries FILE`, … | a file for the following commands |
+//! | `rhai NAME.rhai` | a script for the following commands, which `profiler check` accepts |
+//! | `rhai NAME.part`, `yaml FILE`, `entries FILE`, … | a file for the following commands |
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -203,7 +203,7 @@ impl Page {
                 }
                 [language, file] => {
                     std::fs::write(self.folder.path().join(file), &block.text).unwrap();
-                    if *language == "rhai" {
+                    if *language == "rhai" && file.ends_with(".rhai") {
                         self.run(&format!("profiler check {file}"), 0);
                     }
                 }

@@ -232,7 +232,7 @@ fn memory_that_stays_is_a_warning_where_points_are_isolated() {
 
 #[test]
 fn memory_is_back_at_its_baseline_before_the_next_start() {
-    let tested = Tested::new(false, &[(100, 0)]);
+    let tested = Tested::with(false, &[(100, 0)], json!({ "settle_timeout": 2 }));
     tested.starts();
     // Freed lazily: sampled twice before it is gone.
     tested.then(&[(700, 0), (700, 0), (120, 0)]);
@@ -252,7 +252,7 @@ fn memory_is_back_at_its_baseline_before_the_next_start() {
     assert!(
         fault
             .message
-            .contains("memory still above the baseline after 0.3 s: 600 MiB of `GPU-1`"),
+            .contains("memory still above the baseline after 2 s: 600 MiB of `GPU-1`"),
         "{fault}"
     );
     assert!(fault.hint.unwrap().contains("settle_timeout"));

@@ -247,7 +247,7 @@ fn equals_seldom_lose_a_race() {
 fn another_objective_is_a_closure() {
     let text = include_str!("../../docs/tune.md");
     let code = text
-        .split("```rhai goal.rhai\n")
+        .split("```rhai goal.part\n")
         .nth(1)
         .unwrap()
         .split("```")
