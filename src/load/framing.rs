@@ -170,10 +170,7 @@ impl PartialEvent {
     fn dispatch(&mut self, event: &mut impl FnMut(&str, &str)) -> Result<()> {
         if self.has_data || self.name == b"error" {
             let _parsed = charge_parsed(&self.data)?;
-            event(
-                &lossy(&self.name),
-                &lossy(&self.data),
-            );
+            event(&lossy(&self.name), &lossy(&self.data));
         }
         self.name.clear();
         empty(&mut self.data);

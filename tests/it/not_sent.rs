@@ -107,9 +107,8 @@ fn what_the_simulated_engine_rules_out_is_not_sent_and_never_failed() {
 #[test]
 fn a_comparison_calls_nothing_failed_that_was_not_sent() {
     let ranges = ["input=[1024,16384]", "output=[64,2048]"];
-    let [more, less] = ["memory_fraction=0.72", "memory_fraction=0.70"].map(|share| {
-        adaptive(&[&REFUSING[..], &ranges, &[share]].concat())
-    });
+    let [more, less] = ["memory_fraction=0.72", "memory_fraction=0.70"]
+        .map(|share| adaptive(&[&REFUSING[..], &ranges, &[share]].concat()));
     let compared = Profiler::new()
         .args(["compare", "--json"])
         .args([&more, &less].map(|outcome| outcome.folder().join("out")))

@@ -202,6 +202,51 @@ fn a_flag_that_the_installed_engine_lacks_is_refused_before_the_first_start() {
     assert!(started.folder().join("run").exists(), "{}", started.stderr);
 }
 
+/// As on an H200, where the first start and its loads took 8 of 20 minutes.
+#[test]
+fn a_slow_first_start_leaves_time_for_others() {
+    let script = r#"
+        import "std/tune" as tune;
+        import "std/tune/goal" as goal;
+        import "std/tune/steps" as steps;
+        let axis = |name, values| #{ name: name, values: values, usual: values[0], kv: "same", spare: "same", cost: "restart", excludes: [] };
+        let axes = [axis.call("kv_cache_dtype", ["auto", "fp8"]), axis.call("block_size", [16, 32])];
+        let search = |seconds, cold| {
+            let window = tune::window(seconds);
+            let start = |what, candidate, ask| {
+                let cost = #{ step: 0.004, decode: 0.00001, prefill: 0.00002, kv: if candidate.is_empty() { 3e-8 } else { 1.5e-8 } };
+                let serve = #{ input: 1024, output: 1024, max_num_seqs: 256, max_num_batched_tokens: 2048, kv_tokens: 900000, cost: cost };
+                let seen = #{ rows: [], reported: #{ kv_tokens: 900000 }, failed: (), died: (), seconds: if what == "defaults" { cold } else { cold / 2.0 } };
+                loop {
+                    let level = steps::following(ask, seen.rows);
+                    if level == () { break; }
+                    let at = levels::forecast([serve + #{ concurrency: level }])[0];
+                    seen.rows.push(at + #{ level: level, rate: at.output_throughput, tpot_mean: at.tpot_ms, ttft_mean: at.ttft_ms, e2el_mean: at.e2el_ms, seconds: window, held: false });
+                    seen.seconds += window;
+                }
+                seen
+            };
+            tune::search(axes, start, #{ goal: goal::goodput(#{}), load: #{ input: 1024, output: 1024 }, total: 2048, most: 64, seconds: seconds })
+        };
+        let found = search.call(960.0, 120.0);
+        // With the time that it names, another start is made.
+        let short = search.call(600.0, 300.0);
+        let enough = search.call(short.needed, 300.0);
+        #{ starts: found.starts, second: found.tried[1].candidate, short: short.starts, enough: enough.starts }
+    "#;
+    let outcome = Profiler::new()
+        .file("budget.rhai", script)
+        .args(["run", "budget.rhai", "--json"])
+        .run()
+        .success();
+    let found = &outcome.json()["result"];
+    assert!(found["starts"].as_u64() > Some(1), "{found}");
+    // An fp8 cache is read at half the bytes, so it is expected to gain most.
+    assert_eq!(found["second"]["kv_cache_dtype"], "fp8", "{found}");
+    assert_eq!(found["short"], 1, "{found}");
+    assert!(found["enough"].as_u64() > Some(1), "{found}");
+}
+
 /// In races between equals whose windows wander, looking after each eliminates wrongly in few.
 #[test]
 fn equals_seldom_lose_a_race() {

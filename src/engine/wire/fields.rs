@@ -30,7 +30,7 @@ macro_rules! read_in_place {
             type Value = ();
 
             fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-                deserializer.deserialize_map(self)
+                deserializer.deserialize_any(self)
             }
         }
 
@@ -50,10 +50,34 @@ macro_rules! read_in_place {
                 }
                 Ok(())
             }
+
+            // PHP writes an empty object as an empty array.
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+                match seq.next_element::<IgnoredAny>()? {
+                    Some(_) => Err(A::Error::invalid_type(Unexpected::Seq, &self)),
+                    None => Ok(()),
+                }
+            }
         }
     };
 }
 pub(super) use read_in_place;
+
+/// Reads a small field: it is moved.
+macro_rules! read_whole {
+    ($($name:ty),*) => {
+        $(impl<'de> DeserializeSeed<'de> for &mut $name {
+            type Value = ();
+
+            fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+                *self = <$name>::deserialize(deserializer)?;
+                Ok(())
+            }
+        })*
+    };
+}
+
+read_whole!(Field<'de>, Usage);
 
 /// A field of any JSON type: its text if it is a string (borrowed if it has no escapes), or the number of its items if
 /// it is an array.
@@ -103,16 +127,7 @@ impl<'de> Visitor<'de> for Field<'de> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for &mut Field<'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        *self = Field::deserialize(deserializer)?;
-        Ok(())
-    }
-}
-
-/// Whether a member is there, and is not null.
+/// Whether a member is there, and is not null, at least once.
 #[derive(Default)]
 pub(super) struct Given(pub(super) bool);
 
@@ -120,7 +135,7 @@ impl<'de> DeserializeSeed<'de> for &mut Given {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        self.0 = Option::<IgnoredAny>::deserialize(deserializer)?.is_some();
+        self.0 |= Option::<IgnoredAny>::deserialize(deserializer)?.is_some();
         Ok(())
     }
 }
@@ -187,6 +202,8 @@ impl<'de> DeserializeSeed<'de> for &mut Text<'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        // Of a member that comes twice, the last one counts.
+        *self = Text::default();
         deserializer.deserialize_any(self).map(drop)
     }
 }
@@ -271,15 +288,6 @@ impl<'de> Deserialize<'de> for Usage {
             .and_then(|(total, input)| total.checked_sub(input));
         usage.output = usage.output.or(rest.filter(|output| *output > 0));
         Ok(usage)
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for &mut Usage {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        *self = Usage::deserialize(deserializer)?;
-        Ok(())
     }
 }
 

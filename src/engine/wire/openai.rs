@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::mem::take;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 
 use super::fields::{Field, Given, Text, Usage, error_of, read_in_place};
 use crate::fault::Result;
@@ -57,6 +57,9 @@ impl<'de> Visitor<'de> for &mut Choices<'de> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        if self.count > 0 {
+            *self = Choices::default();
+        }
         while seq.next_element_seed(NextChoice(self))?.is_some() {}
         Ok(())
     }
@@ -70,11 +73,13 @@ impl<'de> DeserializeSeed<'de> for NextChoice<'_, 'de> {
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         let Choices { count, first, others } = self.0;
         *count += 1;
-        match *count {
-            1 => first.deserialize(deserializer),
-            2..=MAX_CHOICES => others.push_mut(Choice::default()).deserialize(deserializer),
-            _ => Err(D::Error::custom(format!("more than {MAX_CHOICES} choices"))),
+        if *count > MAX_CHOICES {
+            return Err(D::Error::custom(format!("more than {MAX_CHOICES} choices")));
         }
+        if *count > 1 {
+            others.push(Choice::default());
+        }
+        others.last_mut().unwrap_or(first).deserialize(deserializer)
     }
 }
 
@@ -114,11 +119,12 @@ impl<'de> Visitor<'de> for &mut GivenDelta<'de> {
     }
 
     fn visit_none<E: Error>(self) -> Result<(), E> {
+        self.0 = None;
         Ok(())
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        self.0.get_or_insert_default().deserialize(deserializer)
+        self.0.insert(Box::default()).deserialize(deserializer)
     }
 }
 
@@ -197,7 +203,11 @@ impl OpenAi {
         let of_a_choice = *count > 0;
         for choice in std::iter::once(first).chain(others).take(*count) {
             // A message at the end repeats the deltas.
-            let whole = choice.message.0.take().filter(|_| choice.delta.0.is_none() && self.events == 0);
+            let whole = choice
+                .message
+                .0
+                .take()
+                .filter(|_| choice.delta.0.is_none() && self.events == 0);
             let mut add = |part: &Text<'_>| {
                 piece.visible |= !part.shown.is_empty();
                 piece.bytes += part.bytes();
@@ -212,12 +222,12 @@ impl OpenAi {
                 }
                 add(&delta.content);
                 add(&delta.refusal);
+                piece.content |= delta.tool_calls.parts > 0;
                 for calls in [&mut delta.tool_calls, &mut delta.function_call] {
                     if !calls.is_empty() {
                         add(&take(calls).unseen());
                     }
                 }
-                piece.content |= delta.tool_calls.parts > 0;
             }
             ids = choice.token_ids.items.or(ids);
             usage = usage.or(choice.usage);
@@ -334,7 +344,27 @@ mod tests {
                 false,
             ),
             (r#"{"choices":[{"delta":{}}]}"#, "", false, false),
+            (r#"{"choices":[{"delta":[]}]}"#, "", false, false),
             (r#"{"choices":[{"delta":null}]}"#, "", false, false),
+            // Of a member that comes twice, the last one counts.
+            (
+                r#"{"choices":[{"text":"a"},{"text":"b"}],"choices":[{"text":" a"}]}"#,
+                " a",
+                true,
+                true,
+            ),
+            (
+                r#"{"choices":[{"delta":{"content":["a"],"content":[" a"]}}]}"#,
+                " a",
+                true,
+                true,
+            ),
+            (
+                r#"{"choices":[{"delta":{"content":" a"},"delta":null}]}"#,
+                "",
+                false,
+                false,
+            ),
             (
                 r#"{"choices":[{"delta":{"content":null,"reasoning_content":"hm"}}]}"#,
                 "hm",
@@ -593,6 +623,7 @@ mod tests {
             "Model is overloaded"
         );
         assert_eq!(error(r#"{"object":"error","message":"bad"}"#), "bad");
+        assert_eq!(error(r#"{"error":"down","error":null}"#), "null");
         assert_eq!(error("{\"error\": \"CUDA \"oom\" at\nline\"}"), "CUDA \"oom\" at\nline");
         assert_eq!(OpenAi::default().event("error", "down", None).unwrap_err(), "down");
         assert!(error("<html>").contains("not JSON"));
