@@ -233,7 +233,7 @@ impl<'a> Checker<'a> {
     fn compile(&mut self, source: &Source) -> Option<AST> {
         for strict in [true, false] {
             self.engine.set_strict_variables(strict);
-            let compiled = resolver::compile(&self.engine, source);
+            let compiled = resolver::parse(&self.engine, source);
             self.engine.set_strict_variables(true);
             let error = match compiled {
                 Ok(ast) => return Some(ast),
@@ -668,7 +668,7 @@ const STRATEGY: [&str; 3] = ["map", "probe", "options"];
 /// `usage` if it is neither a strategy nor an adapter, or has several strategies and `wanted` is none of them.
 pub fn subject(host: &Arc<Host>, main: &Main, wanted: Option<&str>) -> Result<Subject> {
     let engine = interpreter(host, &main.root);
-    let ast = resolver::compile(&engine, &main.source)
+    let ast = resolver::parse(&engine, &main.source)
         .map_err(|error| diagnose(&engine, &host.sources, &main.source.key, error).fault)?;
     let outline = Outline::from_ast(&ast);
     if wanted.is_none() && is_meant(&outline, EXPORTS) {
@@ -713,10 +713,10 @@ fn strategies(ast: &AST) -> Vec<&str> {
 /// `compile` if the script or a module cannot be parsed.
 pub fn called_strategy(host: &Arc<Host>, main: &Main, path: &Path) -> Result<Option<(PathBuf, String)>> {
     let engine = interpreter(host, &main.root);
-    let compile = |source: &Source| {
-        resolver::compile(&engine, source).map_err(|error| diagnose(&engine, &host.sources, &source.key, error).fault)
+    let parse = |source: &Source| {
+        resolver::parse(&engine, source).map_err(|error| diagnose(&engine, &host.sources, &source.key, error).fault)
     };
-    let ast = compile(&main.source)?;
+    let ast = parse(&main.source)?;
     if main.shipped || !strategies(&ast).is_empty() {
         return Ok(None);
     }
@@ -726,7 +726,7 @@ pub fn called_strategy(host: &Arc<Host>, main: &Main, path: &Path) -> Result<Opt
         if !module.is_file() {
             continue;
         }
-        let ast = compile(&Main::open(&module)?.source)?;
+        let ast = parse(&Main::open(&module)?.source)?;
         let called = strategies(&ast).into_iter().find(|strategy| {
             let mut calls = outline.calls.iter();
             calls.any(|call| call.namespace == import.alias && call.name == *strategy)

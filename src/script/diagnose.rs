@@ -9,13 +9,13 @@ use std::ops::Range;
 
 use annotate_snippets::renderer::DEFAULT_TERM_WIDTH;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
-use rhai::{Dynamic, Engine, EvalAltResult, LexError, ParseErrorType, Position, Token};
+use rhai::{AST, Dynamic, Engine, EvalAltResult, LexError, ParseErrorType, Position, Token};
 
 use super::convert::type_name;
 use super::lexer::{Inside, Lexed, is_word, last_word, word_at};
 use super::source::{Source, Sources};
 use super::suggest::{did_you_mean, nearest};
-use super::{reference, shipped, signature};
+use super::{own_calls, reference, shipped, signature};
 use crate::fault::{Fault, Kind};
 
 /// A fault with its position in a script.
@@ -160,9 +160,10 @@ fn unwrap(sources: &Sources, main: &str, error: Box<EvalAltResult>) -> (Vec<Fram
     loop {
         let (how, what, inner_file, inner, at) = match *error {
             EvalAltResult::ErrorInFunctionCall(name, source, inner, at) => {
+                let name = own_calls::written(&name);
                 let is_closure = name.starts_with("anon$");
                 // The interpreter attributes a closure to the file that calls it.
-                let defined = is_closure.then(|| file_of_closure(sources, &name)).flatten();
+                let defined = is_closure.then(|| file_of_closure(sources, name)).flatten();
                 let called = if source.is_empty() { file.clone() } else { source };
                 let inner_file = defined.unwrap_or(called);
                 let what = if is_closure {
@@ -197,10 +198,13 @@ pub(super) fn grammar() -> Engine {
 
 /// The file that defines a closure, by the name that the parser gave it.
 fn file_of_closure(sources: &Sources, name: &str) -> Option<String> {
-    let grammar = grammar();
+    let mut grammar = grammar();
+    own_calls::register(&mut grammar);
     let defines = |source: &Source| {
-        let ast = grammar.compile(&*source.text);
-        ast.is_ok_and(|ast| ast.iter_functions().any(|function| function.name == name))
+        // The name depends on the calls inside, which are compiled in another way in the REPL.
+        let compiled = [grammar.compile(&*source.text), own_calls::compile(&grammar, source)];
+        let mut functions = compiled.iter().flatten().flat_map(AST::iter_functions);
+        functions.any(|function| function.name == name)
     };
     let source = sources.all().into_iter().find(defines)?;
     Some(source.key.to_string())

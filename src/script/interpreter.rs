@@ -19,7 +19,7 @@ use super::meter::{ARRAY, CALL_LEVELS, MAP, STRING};
 use super::params::{Declared, Param, declared};
 use super::resolver::Resolver;
 use super::source::Source;
-use super::{Caught, Host, api, convert, meter, options, resolver};
+use super::{Caught, Host, api, convert, meter, options, own_calls, resolver};
 use crate::fault::Fault;
 use crate::run::Event;
 use crate::world;
@@ -60,6 +60,7 @@ pub(super) fn bare(host: &Arc<Host>, root: &Path) -> Engine {
         ))
         .set_default_tag(Dynamic::from(Arc::clone(host)));
     meter::register(&mut engine);
+    own_calls::register(&mut engine);
     let metered = Arc::clone(host);
     engine.on_progress(move |_| metered.meter.step(&metered.tasks).map(Dynamic::from));
     let printing = Arc::clone(host);

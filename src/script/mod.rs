@@ -1,12 +1,13 @@
 //! Runs Rhai scripts. No other module uses the `rhai` crate, apart from `fault`, which scripts get as a value.
 //!
 //! `interpreter` configures the interpreter and runs scripts; `meter` limits their resources; `resolver` finds modules,
-//! `main_script` opens the script of a run, `source` keeps the texts, `shipped` holds the embedded ones, and `added`
-//! those that the user added; `search` keeps the state of a search between two probes; `diagnose` explains errors;
-//! `convert` translates values; `params` reads parameters, and `form` their values; `check` examines a script without
-//! running it, and scores one without an engine; `adapter` turns an engine's Rhai file into a Rust trait; `reference`
-//! generates the documentation. `api/` has the functions that scripts call, grouped by subject. They
-//! reach the program through the [`Host`], which the interpreter carries as its tag, and through the handles of `host`.
+//! `own_calls` compiles texts, `main_script` opens the script of a run, `source` keeps the texts, `shipped` holds the
+//! embedded ones, and `added` those that the user added; `search` keeps the state of a search between two probes;
+//! `diagnose` explains errors; `convert` translates values; `params` reads parameters, and `form` their values; `check`
+//! examines a script without running it, and scores one without an engine; `adapter` turns an engine's Rhai file into a
+//! Rust trait; `reference` generates the documentation. `api/` has the functions that scripts call, grouped by subject.
+//! They reach the program through the [`Host`], which the interpreter carries as its tag, and through the handles of
+//! `host`.
 
 mod adapter;
 mod added;
@@ -22,6 +23,7 @@ mod interpreter;
 mod lexer;
 mod main_script;
 mod meter;
+mod own_calls;
 pub mod params;
 pub mod reference;
 pub mod repl;

@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use rhai::{AST, ASTFlags, Engine, EvalAltResult, Module, ModuleResolver, Position, Scope, Shared, Stmt};
+use rhai::{AST, ASTFlags, Engine, EvalAltResult, Module, ModuleResolver, ParseError, Position, Scope, Shared, Stmt};
 
 use super::main_script::{module_name, path_key};
 use super::source::{Source, Sources, normalize};
 use super::suggest::{did_you_mean, nearest, quoted, suggest};
-use super::{Caught, Host, added, requirements, shipped};
+use super::{Caught, Host, added, own_calls, requirements, shipped};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
 use crate::runtime::Permits;
@@ -135,16 +135,24 @@ pub(super) fn cycle(chain: &[String], key: &str) -> Fault {
     Fault::usage(format!("import cycle: {}", names.join(" -> "))).hint("move shared code into a third module")
 }
 
-/// Compiles a text and attaches its key, so that errors and functions know their file.
+/// Compiles a text to run it.
 pub(super) fn compile(engine: &Engine, source: &Source) -> Caught<AST> {
+    checked(source, || own_calls::compile(engine, source))
+}
+
+/// Compiles a text to examine it: its calls have the names that they have in the text.
+pub(super) fn parse(engine: &Engine, source: &Source) -> Caught<AST> {
+    checked(source, || engine.compile(&*source.text))
+}
+
+/// Attaches the source's key, so that errors and functions know their file.
+fn checked(source: &Source, compile: impl FnOnce() -> Result<AST, ParseError>) -> Caught<AST> {
     requirements::check(&source.text).map_err(|(fault, at)| {
         let mut error: Box<EvalAltResult> = fault.into();
         error.set_position(at);
         error
     })?;
-    let mut ast = engine
-        .compile(&*source.text)
-        .map_err(|error| EvalAltResult::ErrorParsing(*error.0, error.1))?;
+    let mut ast = compile().map_err(|error| EvalAltResult::ErrorParsing(*error.0, error.1))?;
     ast.set_source(&*source.key);
     Ok(ast)
 }

@@ -32,6 +32,57 @@ fn a_module_runs_once() {
     assert_eq!(*lines.lock().unwrap(), ["loaded"]);
 }
 
+/// Functions with equal names and parameters, in a script, in its module and in that one's module.
+const NAMESAKES: &[(&str, &str)] = &[
+    (
+        "lib/a.rhai",
+        "import \"b\" as b;
+         fn search() { helper(1) + b::both(1) + [1, 2].map(|n| helper(n))[1] + `${helper(1)}` }
+         fn each(probe) { helper(1); helper(1) + [probe.call(1), probe.call(1)][1] }
+         private fn helper(a) { if a == 1 { return \"a\"; } helper(a - 1) }",
+    ),
+    (
+        "lib/b.rhai",
+        "fn helper(a) { \"b\" } fn both(a) { helper(a) + helper(a) }",
+    ),
+];
+
+fn namesakes(script: &str) -> Bench {
+    let text = format!("import \"lib/a\" as a; import \"lib/b\" as b; fn helper(a) {{ \"script\" }} {script}");
+    Bench::new(&[NAMESAKES, &[("main.rhai", &text)]].concat())
+}
+
+#[test]
+fn a_module_calls_its_own_functions_whatever_was_called_before() {
+    let after = namesakes("for n in 0..3 { helper(n); } a::search() + b::helper(1)");
+    assert_eq!(after.value(), json!("abbaab"));
+    let before = namesakes("for n in 0..3 { a::search(); b::both(n); } helper(1) + a::search()");
+    assert_eq!(before.value(), json!("scriptabbaa"));
+    let callback = namesakes("let script = a::each(|n| helper(n)); script + a::each(|n| helper(n))");
+    assert_eq!(callback.value(), json!("ascriptascript"));
+}
+
+#[test]
+fn an_error_in_an_own_function_of_a_module_names_it_as_written() {
+    let bench = Bench::new(&[
+        ("main.rhai", "import \"a\" as a;\na::f()"),
+        ("a.rhai", "fn f() { [1].map(|n| helper(n)) }\nfn helper(n) { n.none }"),
+    ]);
+    assert_eq!(
+        bench.error(),
+        "error: a value of type int has no property `none`
+ --> a.rhai:2:18
+  |
+2 | fn helper(n) { n.none }
+  |                  ^^^^
+  |
+  = note: `helper` called from a.rhai:1:22
+  = note: a closure called from a.rhai:1:14
+  = note: `f` called from main.rhai:2:4
+  = help: it has `bits`, `is_even`, `is_odd`, `is_zero`"
+    );
+}
+
 #[test]
 fn cycles_are_refused_by_name() {
     let bench = Bench::new(&[
