@@ -15,7 +15,7 @@ use tokio::runtime::Builder;
 use super::foreign;
 use crate::fault::{Fault, Result};
 use crate::run::{Folder, Manifest};
-use crate::script::form::{Takes, flag_name};
+use crate::script::form::{Takes, flag_name, parameter_path};
 use crate::script::params::{Declared, settable};
 use crate::script::{self, CANNOT_LIST, Diagnostic, Host, Main, Settings, shipped, suggest};
 use crate::sim;
@@ -300,7 +300,7 @@ fn find(flags: &[Declared], name: &str) -> Option<Declared> {
         let map = flags.iter().find(|flag| flag_name(&flag.name) == map)?;
         let inside = format!("{}.", map.name);
         let is_free = map.form.takes == Takes::Map && !flags.iter().any(|flag| flag.name.starts_with(&inside));
-        is_free.then(|| Declared::within(map, &key.replace('-', "_")))
+        is_free.then(|| Declared::within(map, &parameter_path(key)))
     })
 }
 

@@ -1,16 +1,18 @@
 //! `profiler fleet`: many runs on a cluster. Translates its options into parameters of the shipped script `fleet`.
 //! `profiler run SCRIPT --matrix …` is a fleet of one entry on the GPUs that a single run would have.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::flags;
 use super::options::ScriptOptions;
 use super::program::{Program, Status};
 use super::run;
 use crate::fault::{Fault, Result};
-use crate::script::STDIN;
-use crate::script::form::json_or_string;
+use crate::script::form::{Form, Takes, json_or_string, parameter_path, values};
+use crate::script::{Main, STDIN};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,8 +91,17 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     run::execute(&run, program)
 }
 
-/// The GPUs of a run that names none: the default of the parameter `gpus`.
-const GPUS: [u32; 1] = [0];
+/// The GPUs of a parameter in any of its forms: `0`, `0,1`, `[0,1]`, `0..3`, `device=0,1`.
+fn list_of_gpus(value: &Value) -> Result<Value> {
+    let form = Form {
+        takes: Takes::List,
+        ..Form::default()
+    };
+    match value.as_str().and_then(|text| text.strip_prefix("device=")) {
+        Some(text) => form.read("gpus", &json!([]), &text.into()),
+        None => form.read("gpus", &json!([]), value),
+    }
+}
 
 /// The fleet that `--matrix` asks for.
 pub(super) fn of_matrix(args: &run::Args) -> Result<run::Args> {
@@ -100,25 +111,44 @@ pub(super) fn of_matrix(args: &run::Args) -> Result<run::Args> {
         );
     };
     let mut set = args.options.parameters()?;
-    let mut matrix = Map::new();
+    let mut matrix = BTreeMap::<_, Vec<Value>>::new();
     for given in &args.matrix {
         let (name, text) = given.split_once('=').ok_or_else(|| {
             Fault::usage(format!("`--matrix {given}` has no values")).hint("write --matrix NAME=VALUE,VALUE")
         })?;
-        let values = match json_or_string(text) {
+        let name = parameter_path(name.trim());
+        if name == "gpus" {
+            return Err(
+                Fault::usage("`--matrix gpus` is not possible: all of its runs have the GPUs of `--gpus`").hint(
+                    "start a run for each choice of GPUs, and compare them: profiler compare runs/ONE runs/OTHER",
+                ),
+            );
+        }
+        matrix.entry(name).or_default().extend(match json_or_string(text) {
             Value::Array(values) => values,
-            _ => text.split(',').map(json_or_string).collect(),
-        };
-        matrix.insert(name.trim().to_owned(), values.into());
+            _ => values(text),
+        });
     }
-    let gpus = match set.get("gpus") {
-        None => json!(GPUS),
-        Some(Value::Array(named)) => json!(named),
-        Some(one) => json!([one]),
+    // A script without a list of its parameters is refused as a job.
+    let main = Main::open(script).ok();
+    let declared = main
+        .and_then(|main| flags::declared(script, &main).ok())
+        .unwrap_or_default();
+    let default = |name| declared.iter().find(|one| one.name == name).map(|one| &one.default);
+    // By it the settings are checked.
+    if let Some(engine) = default("engine").filter(|engine| engine.is_string()) {
+        set.entry("engine").or_insert_with(|| engine.clone());
+    }
+    let named = set.get("gpus").filter(|named| !named.is_null());
+    let is_named = named.is_some();
+    let gpus = match named.or(default("gpus")) {
+        None | Some(Value::Null) => json!(["all"]),
+        Some(value) => list_of_gpus(value)?,
     };
-    // A job sees only these.
-    if let Some(Value::Array(named)) = set.get_mut("gpus") {
-        *named = (0..named.len()).map(Value::from).collect();
+    // A job sees only these, numbered anew.
+    if is_named && gpus != json!(["all"]) {
+        let numbers = (0..gpus.as_array().map_or(0, Vec::len)).collect::<Vec<_>>();
+        set.insert("gpus".to_owned(), json!(numbers));
     }
     let jobs = json!([{ "script": script.to_string_lossy(), "set": set, "matrix": matrix }]);
     let options = ScriptOptions {

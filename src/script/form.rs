@@ -115,7 +115,7 @@ impl Form {
     }
 
     /// The value for scripts. `path` is the parameter's name, with the names of the maps around it.
-    pub(super) fn read(&self, path: &str, default: &Value, value: &Value) -> Result<Value> {
+    pub fn read(&self, path: &str, default: &Value, value: &Value) -> Result<Value> {
         if value.is_null() && default.is_null() {
             return Ok(Value::Null);
         }
@@ -146,7 +146,7 @@ impl Form {
     /// Parses a text as a list.
     fn list(&self, path: &str, default: &Value, text: &str) -> Result<Value> {
         let Some((from, to)) = range(text) else {
-            return Ok(split(text).map(json_or_string).collect());
+            return Ok(values(text).into());
         };
         if from <= to && to.saturating_sub(from) < MOST_NUMBERS {
             return Ok((from..=to).collect());
@@ -251,7 +251,24 @@ impl Form {
 
 /// A parameter's name as a flag, without the leading hyphens: `search.max-probes`.
 pub fn flag_name(path: &str) -> String {
-    path.replace('_', "-")
+    respelled(path, '_', "-")
+}
+
+/// The path of a parameter from its name as a flag.
+pub fn parameter_path(flag: &str) -> String {
+    respelled(flag, '-', "_")
+}
+
+/// An entry that begins with hyphens is a flag of the engine, and stays.
+fn respelled(path: &str, from: char, to: &str) -> String {
+    let entries = path.split('.').map(|entry| {
+        if entry.starts_with("--") {
+            entry.to_owned()
+        } else {
+            entry.replace(from, to)
+        }
+    });
+    entries.collect::<Vec<_>>().join(".")
 }
 
 /// JSON or `()`, or else a string.
@@ -278,6 +295,11 @@ fn is_range(ends: &[Value]) -> bool {
 fn is_list_of_numbers(value: &Value) -> bool {
     let numbers = |text: &str| text.contains(',') && text.split(',').all(|item| item.trim().parse::<f64>().is_ok());
     value.as_str().is_some_and(numbers)
+}
+
+/// The values of `8,16`.
+pub fn values(text: &str) -> Vec<Value> {
+    split(text).map(json_or_string).collect()
 }
 
 /// The parts of a text between commas, except commas within brackets, braces and quotes.

@@ -49,6 +49,7 @@ fn each_way_to_write_a_flag_sets_the_parameter() {
         (&["--cuda-graphs"], "cuda_graphs", json!(true)),
         (&["--cuda_graphs=false"], "cuda_graphs", json!(false)),
         (&["--env.MY_VAR", "x"], "env", json!({ "MY_VAR": "x" })),
+        (&["--env.--max_num-seqs", "64"], "env", json!({ "--max_num-seqs": 64 })),
         (
             &["--assume.tpot-ms", "20"],
             "assume",

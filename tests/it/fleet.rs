@@ -224,13 +224,62 @@ fn a_launch_setting_that_cannot_be_is_refused_before_the_first_run() {
         ("settings.max_seqs=1,2", "max_num_seqs"),
         ("settings.max_num_seqs=1,many", "max_num_seqs"),
         ("settings.--max-num-sequences=1,2", "--max-num-seqs"),
-        ("settings.kv_cache_dtype=auto,fp8", "--set kv_cache_dtype"),
+        ("settings.kv-cache-dtype=auto,fp8", "--set kv_cache_dtype"),
+        ("gpus=0,1", "--gpus"),
     ] {
         let outcome = run(matrix);
         assert_eq!(outcome.code, Some(2), "{matrix}: {}", outcome.stderr);
         assert!(outcome.stderr.contains(says), "{matrix}: {}", outcome.stderr);
         assert!(!outcome.folder().join("f").exists(), "{matrix}: {}", outcome.stderr);
     }
+}
+
+/// The runs see the GPUs that a single run of the script would have, numbered anew.
+#[test]
+fn each_way_to_write_the_gpus_of_a_matrix_is_understood() {
+    let rows: [(&str, &[&str], Value, Value); 8] = [
+        ("throughput", &[], json!([0]), Value::Null),
+        ("throughput", &["--gpus", "0,1"], json!([0, 1]), json!([0, 1])),
+        ("throughput", &["--gpus", "1"], json!([1]), json!([0])),
+        ("throughput", &["--set", "gpus=[2,3]"], json!([2, 3]), json!([0, 1])),
+        ("throughput", &["--gpus", "2..3"], json!([2, 3]), json!([0, 1])),
+        ("throughput", &["--gpus", "device=4,5"], json!([4, 5]), json!([0, 1])),
+        ("throughput", &["--gpus", "all"], json!(["all"]), json!("all")),
+        ("tensor_parallel", &[], json!(["all"]), Value::Null),
+    ];
+    for (script, args, slots, sees) in rows {
+        let parameters = matrix(script, args, &["input=64,128"]);
+        assert_eq!(parameters["options"]["gpus"], slots, "{args:?}");
+        assert_eq!(parameters["jobs"][0]["set"]["gpus"], sees, "{args:?}");
+    }
+}
+
+#[test]
+fn each_way_to_write_the_values_of_a_matrix_is_understood() {
+    let slo = json!({ "ttft_ms": 500, "tpot_ms": 50 });
+    let one_slo = format!("slo={slo}");
+    let rows: [(&[&str], &str, Value); 7] = [
+        (&["input=64,128"], "input", json!([64, 128])),
+        (&["input=[64,128]"], "input", json!([64, 128])),
+        (&["input=64", "input=128"], "input", json!([64, 128])),
+        (&[&one_slo], "slo", json!([slo])),
+        (&["model=\"a,b\",c"], "model", json!(["a,b", "c"])),
+        (&["kv-cache-dtype=auto,fp8"], "kv_cache_dtype", json!(["auto", "fp8"])),
+        (&["settings.--max_seqs=1,2"], "settings.--max_seqs", json!([1, 2])),
+    ];
+    for (given, name, values) in rows {
+        let parameters = matrix("slo", &[], given);
+        assert_eq!(parameters["jobs"][0]["matrix"][name], values, "{given:?}");
+    }
+}
+
+/// The parameters of the fleet that a matrix is.
+fn matrix(script: &str, args: &[&str], given: &[&str]) -> Value {
+    let given = given.iter().flat_map(|one| ["--matrix", one]);
+    let program = Profiler::new().args(["run", script, "--engine", "sim", "--dry-run", "--json"]);
+    let outcome = program.args(args).args(given).run();
+    serde_json::from_str::<Value>(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {}", outcome.stderr))["parameters"]
+        .take()
 }
 
 #[test]
