@@ -116,6 +116,45 @@ fn where_every_start_runs_out_of_memory_the_remedy_is_told() {
         .stderr("none of the 2 settings could be measured");
 }
 
+/// Otherwise a combination would be compared with itself.
+#[test]
+fn a_setting_has_one_value_in_a_start() {
+    let space = "space={\"max_num_seqs\":[4,8]}";
+    let rows: [(&str, &[&str], &str); 4] = [
+        (
+            "settings",
+            &[space, "settings={\"max_num_seqs\":16}"],
+            "is to be chosen too",
+        ),
+        (
+            "settings",
+            &[space, "settings={\"--max-num-seqs\":16}"],
+            "is to be chosen too",
+        ),
+        (
+            "kv_dtype",
+            &["settings={\"max_num_seqs\":64,\"--max-num-seqs\":32}"],
+            "given twice",
+        ),
+        (
+            "kv_dtype",
+            &["settings.max_num_seqs=64", "engine_args=[\"--max-num-seqs=128\"]"],
+            "given twice",
+        ),
+    ];
+    for (script, sets, says) in rows {
+        let sets = [&["engine=sim"], sets].concat();
+        let sets = sets.iter().flat_map(|set| ["--set", set]);
+        let outcome = Profiler::new()
+            .args(["run", script])
+            .args(sets)
+            .run()
+            .code(2)
+            .stderr(says);
+        assert!(!outcome.folder().join("runs").exists(), "{script}: {}", outcome.stderr);
+    }
+}
+
 /// The figures carry the names of the tool that first measured them, so that results can be compared.
 #[test]
 fn graphs_beside_those_of_the_tensorrt_llm_graph_profiler() {
