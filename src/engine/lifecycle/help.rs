@@ -1,15 +1,22 @@
 //! The flags that the installed engine has, by its own `--help`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::engine::Engine;
 use crate::fault::{Kind, Result};
 use crate::run::Limits;
 use crate::runtime::{CommandLine, RuntimeKind, run_command};
+use crate::task::lock;
 
 /// How long it may take: an engine in Python imports its libraries first.
 const TIME: Duration = Duration::from_secs(60);
+
+/// The flags by command line and environment: each start of an experiment asks again. `None` after a timeout.
+static ASKED: Mutex<BTreeMap<Asked, Option<Vec<String>>>> = Mutex::new(BTreeMap::new());
+
+type Asked = (Vec<String>, BTreeMap<String, Option<String>>);
 
 /// Flags that the program of an engine on this machine prints with `--help`, by which `wanted` can be checked. Empty if it
 /// cannot be asked: it is no process of this machine, or it prints none, or ends with another status than 0. Whatever is
@@ -40,23 +47,39 @@ pub fn known_flags(engine: &Engine, wanted: &[String]) -> Result<BTreeSet<String
     for word in ["--help", "--help=all"] {
         let mut words: Vec<_> = launch.command.iter().map(|one| one.replace("{port}", "0")).collect();
         words.push(word.to_owned());
-        let line = CommandLine {
-            env: env.clone(),
-            ..CommandLine::new(&words, TIME)
+        let asked = (words, env.clone());
+        let earlier = lock(&ASKED).get(&asked).cloned();
+        let flags = if let Some(flags) = earlier {
+            flags
+        } else {
+            let flags = ask(engine, &asked)?;
+            lock(&ASKED).insert(asked, flags.clone());
+            flags
         };
-        match engine.wait(run_command(line)) {
-            // A script around the engine may not know the word.
-            Ok(said) if said.code == Some(0) => known.extend(flags_in(&said.stdout)),
-            Ok(_) => {}
-            // Half of the flags would make the other half unknown.
-            Err(fault) if fault.kind == Kind::Timeout => return Ok(BTreeSet::new()),
-            Err(fault) => return Err(fault),
-        }
+        // Half of the flags would make the other half unknown.
+        let Some(flags) = flags else {
+            return Ok(BTreeSet::new());
+        };
+        known.extend(flags);
         if known.is_empty() || wanted.iter().all(|flag| known.contains(flag)) {
             break;
         }
     }
     Ok(known)
+}
+
+fn ask(engine: &Engine, (words, env): &Asked) -> Result<Option<Vec<String>>> {
+    let line = CommandLine {
+        env: env.clone(),
+        ..CommandLine::new(words, TIME)
+    };
+    match engine.wait(run_command(line)) {
+        Ok(said) if said.code == Some(0) => Ok(Some(flags_in(&said.stdout))),
+        // A script around the engine may not know the word.
+        Ok(_) => Ok(Some(Vec::new())),
+        Err(fault) if fault.kind == Kind::Timeout => Ok(None),
+        Err(fault) => Err(fault),
+    }
 }
 
 fn flags_in(text: &[u8]) -> Vec<String> {
