@@ -203,6 +203,8 @@ def main():
     parser.add_argument("--starts", type=int, default=8)
     parser.add_argument("--salt", type=int, default=0, help="another number draws other noise")
     args = parser.parse_args()
+    if args.without not in ("", "all") and not (args.tables or args.simulated):
+        parser.error("--without needs --tables or --simulated")
     keep = args.out
     keep.mkdir(parents=True, exist_ok=True)
     seeds = list(range(args.first, args.last + 1))
