@@ -510,7 +510,7 @@ fn names_of_sglang_and_of_older_versions_are_known() {
     assert_figures(&oldest, 0, &[("input_throughput", 853.3), ("mean_ttft_ms", 40.0)]);
 }
 
-/// What `show` makes of a file with this text.
+/// `show` of a file with this text.
 fn shown_text(text: impl ToString) -> Value {
     let profiler = Profiler::new().file("x", text.to_string());
     profiler.args(["show", "x", "--json"]).run().success().json()

@@ -50,7 +50,7 @@ pub struct Job {
     /// Its name, script and parameters, as JSON text: a parsed value takes ten times the memory.
     args: String,
     script: String,
-    /// What distinguishes it from the other jobs of its entry.
+    /// Its values of the `matrix`, as text.
     setting: String,
     max_time: Option<String>,
     folder: String,
@@ -289,8 +289,9 @@ pub mod command {
     ///
     /// # Errors
     ///
-    /// The errors of `run` without options; `timeout` for an archive that grows too slowly; `usage` for an unknown option, a job that was not prepared, or a job with a
-    /// script outside this folder; `limit` if the run would become larger than allowed.
+    /// The errors of `run` without options; `timeout` for an archive that grows too slowly; `usage` for an unknown
+    /// option, a job that was not prepared, or a job with a script outside this folder; `limit` if the run would become
+    /// larger than allowed.
     ///
     /// # Example
     ///
@@ -361,7 +362,8 @@ pub mod jobs {
     /// Checks a job and returns `#{ name, folder, home, attempt, found }`: its folder, the folder to which its script
     /// and paths are relative, the number of the latest attempt (0: none), and its result (`()`: not ended). Nothing is
     /// started. `job` is `#{ script, set, setting, max_time }`: a script as `profiler run` takes it, its parameters
-    /// (`#{}`), what distinguishes it from other jobs, in words, and the time after which it ends, such as `"30m"`. The job has the permissions of this run.
+    /// (`#{}`), what distinguishes it from other jobs, in words, and the time after which it ends, such as `"30m"`. The
+    /// job has the permissions of this run.
     ///
     /// # Errors
     ///
@@ -422,8 +424,8 @@ pub mod jobs {
         Ok(Service(host.tasks.wait(runtime::start_own(words, &gpus, &context))?))
     }
 
-    /// The result of a job, as the journal keeps it: `#{ name, status, script, setting, model, engine, gpu, answer, tokens,
-    /// concurrency, output_throughput, mean_ttft_ms, cost_output, why, hint, simulated }`, without unknown values.
+    /// The result of a job, as the journal keeps it: `#{ name, status, script, setting, model, engine, gpu, answer,
+    /// tokens, concurrency, output_throughput, mean_ttft_ms, cost_output, why, hint, simulated }`, without unknown values.
     /// `status` is `done` or `failed`. Returns `()` if its run was not started, is still running, or was interrupted or
     /// killed, so that another attempt may resume it.
     ///
