@@ -49,10 +49,13 @@ def run(*words, where=work):
 def tool(name, command):
     """The path of a client's command, which is installed first if it is missing."""
     folder = pathlib.Path(tools) / name
-    if not folder.exists():
+    # Left only by a whole installation.
+    mark = folder / "installed"
+    if not mark.exists():
         print(f"installing {name}", file=sys.stderr)
-        venv.create(folder, with_pip=True)
+        venv.create(folder, clear=True, with_pip=True)
         run(folder / "bin" / "pip", "install", "-q", *PACKAGES[name])
+        mark.touch()
     return folder / "bin" / command
 
 
@@ -60,12 +63,13 @@ def vllm_sources():
     """The folder with `vllm/benchmarks` of the wheel."""
     python = tool("vllm", "python")
     folder = python.parent.parent / f"wheel-{VLLM}"
-    if not folder.exists():
+    mark = folder / "vllm" / "__init__.py"
+    if not mark.exists():
         with tempfile.TemporaryDirectory() as download:
             run(python, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", download, f"vllm=={VLLM}")
             with zipfile.ZipFile(next(pathlib.Path(download).glob("*.whl"))) as wheel:
                 wheel.extractall(folder, [name for name in wheel.namelist() if name.startswith("vllm/benchmarks/")])
-        (folder / "vllm" / "__init__.py").touch()
+        mark.touch()
     return python, folder
 
 
@@ -142,9 +146,10 @@ def inference_perf(streams, requests, server_count=False):
     }))
     run(tool("inference-perf", "inference-perf"), "--config_file", f"{folder}.yaml")
     records = [each["computed_metrics"] for each in load(f"{folder}/per_request_lifecycle_metrics.json")]
-    count = 64 if server_count else None
+    # `output_tokens` is its own count of the text, with either setting.
+    tokens = lambda each: None if server_count else each["output_tokens"]
     return shown(f"{folder}/summary_lifecycle_metrics.json"), [
-        (1000 * each["time_to_first_token"], 1000 * each["request_latency"], count or each["output_tokens"]) for each in records]
+        (1000 * each["time_to_first_token"], 1000 * each["request_latency"], tokens(each)) for each in records]
 
 
 CLIENTS = {
@@ -165,11 +170,12 @@ def table(streams, measured):
         rows.append((f"`{name}`", [cell(figures.get(name)) for figures, _ in measured.values()]))
     means = {
         "`mean_ttft_ms`, from its requests": lambda ttft, e2el, tokens: ttft,
-        "`mean_tpot_ms`, from its requests": lambda ttft, e2el, tokens: (e2el - ttft) / max(tokens - 1, 1),
+        "`mean_tpot_ms`, from its requests": lambda ttft, e2el, tokens: None if tokens is None else (e2el - ttft) / max(tokens - 1, 1),
         "`mean_e2el_ms`, from its requests": lambda ttft, e2el, tokens: e2el,
     }
     for name, of in means.items():
-        rows.append((name, [cell(statistics.mean(of(*request) for request in requests)) for _, requests in measured.values()]))
+        values = [[of(*request) for request in requests] for _, requests in measured.values()]
+        rows.append((name, [cell(None if None in each else statistics.mean(each)) for each in values]))
     if streams > 1:
         share = lambda requests: statistics.mean(ttft < ALONE_MS for ttft, _, _ in requests)
         rows.append((f"of {streams}, those with a first token within {ALONE_MS} ms", [f"{streams * share(requests):.1f}" for _, requests in measured.values()]))
@@ -211,6 +217,8 @@ for title, text in tables():
     begin, end = f"<!-- {title} -->\n", f"<!-- end of {title} -->"
     path = pathlib.Path(page[0])
     before, _, rest = path.read_text().partition(begin)
-    _, _, after = rest.partition(end)
+    _, found, after = rest.partition(end)
+    if not found:
+        sys.exit(f"{path} lacks the lines `{begin.strip()}` and `{end}`; the table:\n\n{text}")
     path.write_text(f"{before}{begin}\n{text}\n\n{end}{after}")
 shutil.rmtree(work)
