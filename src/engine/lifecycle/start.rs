@@ -269,7 +269,9 @@ fn start_failure(engine: &Engine, limits: Limits, why: &NotReady, log: &[String]
     };
     let found = classify(&engine.rules.failures, RulePhase::Start, symptoms);
     let found = found.unwrap_or_default();
-    let slots = found.slots_for_sequences(limits.concurrency);
+    // An argument of the user's may tell the engine another number.
+    let is_told = engine.options.limit_concurrency != Some(false) && engine.options.engine_args.is_empty();
+    let slots = found.slots_for_sequences(is_told.then_some(limits.concurrency));
     let Finding {
         cause, line, remedy, ..
     } = found;

@@ -84,10 +84,14 @@ pub(crate) fn classify(rules: &[FailureRule], phase: RulePhase, symptoms: Sympto
 }
 
 impl Finding {
-    /// The state slots that are left for sequences, if a start for `asked` sequences needs some for the engine itself.
-    pub(crate) fn slots_for_sequences(&self, asked: u64) -> Option<u64> {
-        let kept = self.slots_needed.map_or(0, |needed| needed.saturating_sub(asked));
-        Some(self.state_slots?.saturating_sub(kept))
+    /// The state slots that are left for sequences, if a start that was told `asked` sequences needs some for the engine
+    /// itself. `None` if the engine needs some and was told nothing, or if none is left.
+    pub(crate) fn slots_for_sequences(&self, asked: Option<u64>) -> Option<u64> {
+        let kept = match self.slots_needed {
+            Some(needed) => needed.checked_sub(asked?)?,
+            None => 0,
+        };
+        self.state_slots?.checked_sub(kept).filter(|left| *left > 0)
     }
 
     /// Maps a finding to a failed start: any lack of memory becomes `start_failed` with the cause `memory`.
@@ -244,9 +248,17 @@ mod tests {
             slots_needed,
             ..Finding::default()
         };
-        assert_eq!(slots(Some(300), Some(513)).slots_for_sequences(512), Some(299));
-        assert_eq!(slots(Some(191), None).slots_for_sequences(1024), Some(191));
-        assert_eq!(slots(None, None).slots_for_sequences(512), None);
+        assert_eq!(slots(Some(300), Some(513)).slots_for_sequences(Some(512)), Some(299));
+        assert_eq!(slots(Some(191), None).slots_for_sequences(None), Some(191));
+        for (state_slots, slots_needed, asked) in [
+            (None, None, Some(512)),
+            (Some(300), Some(513), None),
+            (Some(300), Some(513), Some(1024)),
+            (Some(300), Some(513), Some(1)),
+            (Some(0), None, Some(512)),
+        ] {
+            assert_eq!(slots(state_slots, slots_needed).slots_for_sequences(asked), None);
+        }
     }
 
     #[test]
