@@ -154,8 +154,8 @@ fn a_near_miss_gives_no_reason() {
     }
 }
 
-/// The simulated engine that prints the words of a failure, and what the probe answers.
-fn met(failure: &Failure) -> Value {
+/// The simulated engine that prints the words of a failure, and what the probe answers, with further options.
+fn met(failure: &Failure, further: &Value) -> Value {
     let exit = failure.exit;
     let ending = json!({ "code": exit.unwrap_or(1) });
     let misbehave = match failure.when {
@@ -173,8 +173,10 @@ fn met(failure: &Failure) -> Value {
         }
     };
     let sim = json!({ "time_scale": 0.0, "misbehave": misbehave });
-    let options = json!({ "runtime": "sim", "limits": { "input": 400, "output": 40 }, "sim": sim });
-    Probed::of(&failure.engine, options).probe(300, 40, 1, Some(2.0))
+    let mut options = json!({ "runtime": "sim", "limits": { "input": 400, "output": 40 }, "sim": sim });
+    let further = further.as_object().unwrap().clone();
+    options.as_object_mut().unwrap().extend(further);
+    Probed::of(&failure.engine, options).probe(300, 40, 1, Some(60.0))
 }
 
 /// The words are read as above when an engine prints them, at its start and in a request. Causes other than memory end a
@@ -189,12 +191,11 @@ fn an_engine_that_prints_them_lacks_memory() {
     };
     let all: Vec<(Failure, Reading)> = readings()
         .into_iter()
-        // With slots that the engine keeps for itself, a limit depends on how many sequences were asked for.
-        .filter(|(failure, _)| failure.engine != "openai" && failure.state_slots.is_none() && lacks_memory(failure))
+        .filter(|(failure, _)| failure.engine != "openai" && lacks_memory(failure))
         .collect();
     assert!(all.len() > 100, "{}", all.len());
     let complaint = |(failure, reading): &(Failure, Reading)| {
-        let answer = met(failure);
+        let answer = met(failure, &json!({}));
         let told = (&answer["verdict"], &answer["cause"], &answer["evidence"]["remedy"]);
         let expected = (&json!(failure.verdict), &json!(failure.cause), &json!(reading.remedy));
         (told != expected).then(|| format!("{failure:?}\n{answer:#}"))
@@ -218,6 +219,30 @@ fn an_engine_that_prints_them_lacks_memory() {
         all.len(),
         wrong.join("\n")
     );
+}
+
+/// What an engine keeps for itself is known only if it was told the number of sequences.
+#[test]
+fn state_slots_are_a_limit_of_sequences_where_the_engine_was_told_them() {
+    let failures = failures();
+    let limit = |engine: &str, further: Value| {
+        let stated = |failure: &&Failure| failure.engine == engine && failure.state_slots.is_some();
+        let mut further = further;
+        further["limits"] = json!({ "input": 400, "output": 40, "concurrency": 512 });
+        let answer = met(failures.iter().find(stated).unwrap(), &further);
+        assert_eq!(answer["cause"], "memory", "{answer:#}");
+        answer["evidence"]["limit"]["concurrency"].clone()
+    };
+    // 300 slots, where 513 are needed for 512 sequences.
+    assert_eq!(limit("tensorrt_llm", json!({})), 299);
+    let told_another = [
+        json!({ "limit_concurrency": false }),
+        json!({ "engine_args": ["--pp_size=2"] }),
+    ];
+    for further in told_another {
+        assert_eq!(limit("tensorrt_llm", further.clone()), Value::Null, "{further}");
+    }
+    assert_eq!(limit("vllm", json!({ "limit_concurrency": false })), 614);
 }
 
 /// In each engine's own flags, or a remedy for the cause that names an option of this program.
