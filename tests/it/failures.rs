@@ -225,9 +225,8 @@ fn an_engine_that_prints_them_lacks_memory() {
 #[test]
 fn state_slots_are_a_limit_of_sequences_where_the_engine_was_told_them() {
     let failures = failures();
-    let limit = |engine: &str, further: Value| {
+    let limit = |engine: &str, mut further: Value| {
         let stated = |failure: &&Failure| failure.engine == engine && failure.state_slots.is_some();
-        let mut further = further;
         further["limits"] = json!({ "input": 400, "output": 40, "concurrency": 512 });
         let answer = met(failures.iter().find(stated).unwrap(), &further);
         assert_eq!(answer["cause"], "memory", "{answer:#}");

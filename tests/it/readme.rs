@@ -183,10 +183,11 @@ impl Page {
                 }
                 ["sh", "background"] => self.serve(&block.text),
                 ["sh", "read"] => self.run(&read_only(&block.text), 0),
-                ["repl"] => self.run(
-                    &format!("profiler repl <<'END'\n{}END", block.text.replace("> ", "")),
-                    0,
-                ),
+                ["repl"] => {
+                    let lines = block.text.lines().map(|line| line.strip_prefix("> ").unwrap_or(line));
+                    let lines: Vec<_> = lines.chain(["END"]).collect();
+                    self.run(&format!("profiler repl <<'END'\n{}", lines.join("\n")), 0);
+                }
                 ["sh", word] => match word.split_once('=').unwrap() {
                     ("exit", status) => self.run(&block.text, status.parse().unwrap()),
                     ("needs", _) => self.run(&block.text, 0),
@@ -281,7 +282,9 @@ impl Page {
 /// Whether a dry run names GPUs that this machine lacks, and lacks nothing else.
 fn lacks_gpu(commands: &str, printed: &str) -> bool {
     if commands.starts_with("profiler fleet") && printed.contains("no host has ") {
-        return true;
+        return !["/dev/nvidiactl", "/dev/kfd"]
+            .iter()
+            .any(|device| Path::new(device).exists());
     }
     let names_gpus = commands.contains("--gpus") || commands.contains("gpus=");
     let only = !printed.contains("not allowed") && printed.contains("  missing: no ");
@@ -338,13 +341,37 @@ const PLACEHOLDERS: [(&str, &str); 29] = [
 
 /// The commands of the program in this block, each with `--help` at its end: it fails where an option is unknown.
 fn read_only(commands: &str) -> String {
-    let command = |line: &str| {
-        let line = line.trim_start();
-        let at = line.find("profiler ")?;
-        let begins = at == 0 || line[..at].ends_with("&& ");
-        begins.then(|| format!("{} --help\n", &line[at..]))
-    };
-    commands.lines().filter_map(command).collect()
+    let comment = Regex::new(r"(?m)(?:^|\s)# .*$").unwrap();
+    // To the end of the line, or to `|`, `;` or `&&` outside quotes.
+    let command = Regex::new(r#"(?s)(?:'[^']*'|"[^"]*"|\\.|>&|[^'"\\|;&\n])+"#).unwrap();
+    let of_program = Regex::new(r"(?s)^\s*(?:\w+=\S*\s+)*(profiler .*)$").unwrap();
+    let commands = comment.replace_all(commands, "");
+    command
+        .find_iter(&commands)
+        .filter_map(|one| of_program.captures(one.as_str()))
+        .map(|found| format!("{} --help\n", found[1].trim_end()))
+        .collect()
+}
+
+#[test]
+fn only_commands_of_the_program_are_read() {
+    for (commands, read) in [
+        (
+            "SSL_CERT_FILE=a.pem A=b profiler run x --y  # why; profiler z",
+            "profiler run x --y --help\n",
+        ),
+        (
+            "cat a | profiler show --json; ls && profiler doctor",
+            "profiler show --json --help\nprofiler doctor --help\n",
+        ),
+        (
+            "profiler run x --set 'a=\"b|c;d\"' \\\n  --y",
+            "profiler run x --set 'a=\"b|c;d\"' \\\n  --y --help\n",
+        ),
+        ("ssh host profiler doctor", ""),
+    ] {
+        assert_eq!(read_only(commands), read);
+    }
 }
 
 /// Commands that change this machine or wait for a user: only their options are read.
