@@ -176,7 +176,8 @@ fn met(failure: &Failure, further: &Value) -> Value {
     let mut options = json!({ "runtime": "sim", "limits": { "input": 400, "output": 40 }, "sim": sim });
     let further = further.as_object().unwrap().clone();
     options.as_object_mut().unwrap().extend(further);
-    Probed::of(&failure.engine, options).probe(300, 40, 1, Some(60.0))
+    let concurrency = options["limits"]["concurrency"].as_i64().unwrap_or(1);
+    Probed::of(&failure.engine, options).probe(300, 40, concurrency, Some(60.0))
 }
 
 /// The words are read as above when an engine prints them, at its start and in a request. Causes other than memory end a
