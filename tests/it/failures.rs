@@ -222,7 +222,7 @@ fn an_engine_that_prints_them_lacks_memory() {
     );
 }
 
-/// What an engine keeps for itself is known only if it was told the number of sequences.
+/// The slots that an engine keeps for itself are known only if it was told the number of sequences.
 #[test]
 fn state_slots_are_a_limit_of_sequences_where_the_engine_was_told_them() {
     let failures = failures();
