@@ -325,9 +325,11 @@ fn the_command_of_the_page_repeats_the_run_with_all_that_changes_what_is_done() 
 #[test]
 fn every_option_of_run_is_in_the_command_that_repeats_it_or_changes_nothing() {
     let repeated = ["set", "seed", "allow", "max-operations", "shared-gpu", "insecure"];
-    // Parameter files and short options are repeated as `--set`. The others choose only where to write or what to show.
+    // Parameter files and short options are repeated as `--set`, and each choice of a matrix by its own run. The others
+    // choose only where to write or what to show.
     let beside = [
         "params",
+        "matrix",
         "attempt",
         "model",
         "url",
