@@ -161,6 +161,10 @@ fn readable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> 
 /// Requests count as waiting if at least this many wait on average.
 const WAITS: f64 = 1.0;
 
+/// A level saturates if no other has more than this share of its throughput. Judgement: every concave curve has a knee,
+/// also one that still rises by half.
+const STILL_RISES: f64 = 1.25;
+
 impl SweepFindings {
     /// Computes the findings from levels in any order.
     pub fn new(axis: SweepAxis, levels: &[LevelFigures]) -> Self {
@@ -173,8 +177,9 @@ impl SweepFindings {
             onset(&known)
         };
         let cost = levels.iter().filter_map(|one| Some((one.level, one.cost_total?)));
+        let most = points.iter().map(|point| point.1).fold(0.0, f64::max);
         let mut findings = Self {
-            knee: knee(&points),
+            knee: knee(&points).filter(|knee| most <= STILL_RISES * knee.y),
             preemption: begins(&|one| Some(one.preemptions? > 0.0)),
             // In a closed loop no queue can grow.
             queue: begins(&|one| one.queue_grows.filter(|_| axis == SweepAxis::Rate)),
@@ -422,6 +427,12 @@ mod tests {
                 .starts_with("not saturated up to 4 concurrent requests: 80 output tokens/s")
         );
         assert_eq!(found.notes[0], "no preemptions at any level");
+        // vLLM with an 8 B model on an H200 by eightfold levels: concave, and at the last level 4.3 times the one before.
+        let bent: Vec<LevelFigures> = [(1.0, 205.0), (8.0, 1520.0), (64.0, 6607.0)]
+            .map(|(at, tokens)| level(at, tokens))
+            .to_vec();
+        let found = SweepFindings::new(SweepAxis::Concurrency, &bent);
+        assert!(found.finding.starts_with("not saturated up to 64"), "{}", found.finding);
         assert_eq!(SweepFindings::new(SweepAxis::Rate, &[]), SweepFindings::default());
     }
 
