@@ -323,9 +323,13 @@ impl RunPlan {
 /// Options of a search that a resume may change: its budgets, and whether a point that ended the server counts as failing.
 const CHANGEABLE: [&str; 5] = ["crash", "max_gpu_seconds", "max_probes", "max_seconds", "max_starts"];
 
+/// Budgets that are parameters of their own, such as those of `tune`.
+const BUDGETS: [&str; 2] = ["minutes", "starts"];
+
 /// Parameters without those that a resume may change.
 fn comparable(set: &Map<String, Value>) -> Map<String, Value> {
     let mut set = set.clone();
+    BUDGETS.iter().for_each(|name| drop(set.remove(*name)));
     if let Some(Value::Object(search)) = set.get_mut("search") {
         CHANGEABLE.iter().for_each(|name| drop(search.remove(*name)));
         if search.is_empty() {

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use crate::support::{Profiler, killed_and_resumed_at};
+use crate::support::{Outcome, Profiler, killed_and_resumed_at};
 
 /// An engine that by default serves four requests at a time, and could serve many more.
 pub const NARROW: [&str; 10] = [
@@ -98,6 +98,33 @@ fn a_level_is_not_measured_again_when_its_start_was_cut_short() {
     loads.sort();
     loads.dedup();
     assert_eq!(loads.len(), all, "{loads:?}");
+}
+
+#[test]
+fn a_finished_run_goes_on_with_more_starts() {
+    let sets: Vec<&str> = NARROW
+        .iter()
+        .map(|set| match set.starts_with("space=") {
+            true => r#"space={"max_num_seqs":[2,64]}"#,
+            false => *set,
+        })
+        .chain(["starts=2"])
+        .collect();
+    let first = tune(&sets, 4).run().success();
+    let more = Profiler::new()
+        .current_dir(first.folder())
+        .args(["run", "mine.rhai", "--resume", "killed", "--set", "starts=3", "--json"])
+        .run()
+        .success();
+    // The search ends for another reason than the budget.
+    let why = |outcome: &Outcome| outcome.json()["result"]["why"].clone();
+    assert!(why(&more).is_string(), "{}", more.stdout);
+    assert_ne!(why(&first), why(&more), "{}", more.stdout);
+    let journal = fs::read_to_string(first.folder().join("killed/journal.jsonl")).unwrap();
+    let defaults = journal
+        .lines()
+        .filter(|line| line.contains("\"event\":\"began\"") && line.contains("\"tune\":\"defaults\""));
+    assert_eq!(defaults.count(), 1, "{journal}");
 }
 
 #[test]
