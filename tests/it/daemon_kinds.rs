@@ -1,7 +1,8 @@
-//! A user's Docker has another form than usual: user namespaces, control groups of version 2, no rights of root. Run by
-//! `.ci/long`.
+//! A user's Docker has another form than usual: user namespaces, control groups of version 2, no rights of root, another
+//! network around it. `.ci/long` runs those that take long.
 
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -12,16 +13,19 @@ use crate::support::{Profiler, engines, image, needs_dockerd, needs_rootless_doc
 const SEARCH: &str = "run grid --engine ./mine.rhai --runtime docker --model  --gpus [] --json --out out --input 64..512 --output 8 \
     --search.grid-size 2 --allow image=profiler-test";
 
-/// A search on an engine in a container of this daemon, which leaves none there.
-#[track_caller]
-fn search(daemon: &Dockerd) {
-    daemon.sim();
-    let outcome = Profiler::new()
+/// A search on an engine in a container of this daemon.
+fn searching(daemon: &Dockerd) -> Profiler {
+    Profiler::new()
         .file("mine.rhai", engines::container(0.0, "[]"))
         .args(SEARCH.split(' '))
         .env("DOCKER_HOST", daemon.host())
-        .run()
-        .success();
+}
+
+/// Such a search, which leaves no container there.
+#[track_caller]
+fn search(daemon: &Dockerd) {
+    daemon.sim();
+    let outcome = searching(daemon).run().success();
     assert_eq!(outcome.json()["result"]["points"][0]["verdict"], "ok");
     assert_eq!(containers_at(&daemon.host()), "");
 }
@@ -32,6 +36,53 @@ fn one_with_user_namespaces() {
     if needs_dockerd() && is_inside() {
         search(&Dockerd::start(&["--userns-remap=default"]));
     }
+}
+
+/// What changes the network of this machine, one line each.
+fn ip(lines: impl IntoIterator<Item = String>) {
+    let lines: Vec<String> = lines.into_iter().collect();
+    let mut ip = Command::new("ip")
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    ip.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).unwrap();
+    assert!(ip.wait().unwrap().success());
+}
+
+/// A VPN, or what another program left, has routes to where a container's own network would be.
+#[test]
+fn one_on_a_machine_with_routes_of_its_own() {
+    if !needs_dockerd() || !is_inside() {
+        return;
+    }
+    let daemon = Dockerd::start(&[]);
+    let route = |number: usize| format!("route add 198.19.{}.{}/29 dev other", number / 32, number % 32 * 8);
+    ip([
+        "link add other type bridge",
+        "link set other up",
+        "address add 10.9.0.1/24 dev other",
+    ]
+    .map(String::from));
+    // All but one.
+    ip((1..4096).map(route));
+    search(&daemon);
+    // The kernel asks a VPN's own table first.
+    ip([
+        "route add 198.19.0.0/17 dev other table 7",
+        "rule add to 198.19.0.0/17 lookup 7",
+    ]
+    .map(String::from));
+    let refused = || searching(&daemon).run().code(3);
+    let elsewhere = refused().stderr;
+    assert!(
+        elsewhere.contains("198.19.0.2") && elsewhere.contains("net=HOST"),
+        "{elsewhere}"
+    );
+    ip([route(0)]);
+    let full = refused().stderr;
+    assert!(full.contains("198.19.0.0/17") && full.contains("`other`"), "{full}");
+    assert_eq!(containers_at(&daemon.host()), "");
 }
 
 /// Where the machine has them of version 1, those of version 2 lack the controllers in use, such as that of memory.

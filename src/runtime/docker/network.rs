@@ -2,8 +2,8 @@
 //! outside. The engine is then reached at the container's own address.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
-use std::net::{Ipv4Addr, TcpListener};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 
 use bollard::Docker;
 use bollard::models::{Ipam, IpamConfig, NetworkCreateRequest};
@@ -11,16 +11,21 @@ use procfs::net::TcpState;
 
 use super::container::remove_network;
 use super::daemon::{self, DockerInfo};
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
 use crate::run::Run;
 use crate::warning::Warning;
 
 /// From the range for network benchmarks (RFC 2544), which is not routed.
 const FIRST: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
-/// Networks of 8 addresses in the lower half of that range.
-const NETWORKS: u64 = 4096;
+/// Networks of 8 addresses in a quarter of that range.
+const NETWORKS: u32 = 4096;
+/// The masks of a network, and of the whole range.
+const MASK: u32 = u32::MAX << 3;
+const RANGE_MASK: u32 = u32::MAX << 17;
 /// Attempts with another network if one is taken.
 const NETWORK_ATTEMPTS: usize = 8;
+
+const WAY_OUT: &str = "`--allow net=HOST` gives it the usual network, with a way out";
 
 /// Texts with which daemons say that a subnet is taken.
 const TAKEN: [&str; 3] = ["overlaps", "already used", "already being used"];
@@ -34,22 +39,30 @@ pub(super) struct OwnNetwork {
 }
 
 impl OwnNetwork {
-    /// Creates the network of a container; `None` if the daemon's networks cannot be reached from this machine.
+    /// Creates the network of a container; `None` if the daemon's networks cannot be reached from this machine. Each
+    /// `start` of a container gets another network.
     pub(super) async fn create(
         docker: &Docker,
         daemon: &DockerInfo,
         name: &str,
         labels: &HashMap<String, String>,
+        start: usize,
         run: &Run,
     ) -> Result<Option<Self>> {
         if daemon.rootless {
             warn_unreachable(daemon, run)?;
             return Ok(None);
         }
+        let routes = routes();
+        let free = free(&routes);
+        if free.is_empty() {
+            return Err(none_is_free(&routes));
+        }
+        let hash = BuildHasherDefault::<DefaultHasher>::default();
         let mut attempt = 1;
         let first = loop {
-            let number = RandomState::new().hash_one(attempt) % NETWORKS;
-            let first = u32::from(FIRST) + 8 * number as u32;
+            let number = hash.hash_one((name, start, attempt)) % free.len() as u64;
+            let first = free[number as usize];
             let error = match docker
                 .create_network(network_request(name, labels.clone(), first))
                 .await
@@ -60,7 +73,7 @@ impl OwnNetwork {
             let text = error.to_string();
             if attempt == NETWORK_ATTEMPTS || !TAKEN.iter().any(|sign| text.contains(sign)) {
                 let fault = daemon::explain(error).while_doing("cannot give the container a network of its own");
-                return Err(fault.hint("`--allow net=HOST` gives it the usual network, with a way out"));
+                return Err(fault.hint(WAY_OUT));
             }
             attempt += 1;
         };
@@ -81,6 +94,27 @@ impl OwnNetwork {
     /// Whether the network's bridge is on this machine, so that its addresses can be reached.
     pub(super) fn is_here(self) -> bool {
         TcpListener::bind((self.gateway, 0)).is_ok()
+    }
+
+    /// Whether this machine sends what is for the container into the network's bridge.
+    pub(super) fn is_reached(self) -> bool {
+        // Connecting only asks for the route: the source is the bridge's address, or that of the interface of another way.
+        let source = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
+            socket.connect((self.address, 9))?;
+            socket.local_addr()
+        });
+        source.is_ok_and(|source| source.ip() == self.gateway)
+    }
+
+    /// The fault of a network that is on this machine but not reached.
+    pub(super) fn routed_elsewhere(self) -> Fault {
+        let address = self.address;
+        Fault::missing(
+            format!(
+                "this machine sends what is for the container's own network ({address}) elsewhere, as by a VPN's rule"
+            ),
+            format!("see `ip route get {address}` and `ip rule`, and leave {FIRST}/17 out; {WAY_OUT}"),
+        )
     }
 
     fn warn_of_services(self, daemon: &DockerInfo, run: &Run) -> Result<()> {
@@ -108,6 +142,47 @@ pub(super) fn warn_unreachable(daemon: &DockerInfo, run: &Run) -> Result<()> {
         daemon.name()
     );
     run.warn(Warning::new("container_network", message))
+}
+
+/// A route of this machine: its first address, its mask, and its interface.
+type Route = (u32, u32, String);
+
+/// The routes that lead into the range. One that is wider, such as the default or half of a VPN's, is not about it, and
+/// any network in the range is narrower.
+fn routes() -> Vec<Route> {
+    let all = procfs::net::route().unwrap_or_default().into_iter();
+    let routes = all.map(|route| (route.destination.into(), route.mask.into(), route.iface));
+    routes
+        .filter(|(first, mask, _)| *mask >= RANGE_MASK && (first ^ u32::from(FIRST)) & RANGE_MASK == 0)
+        .collect()
+}
+
+/// The first addresses of the networks to which no route leads. If each has one, then of those that are narrower than
+/// all of their routes: the kernel prefers them.
+fn free(routes: &[Route]) -> Vec<u32> {
+    let outside = |narrowest: u32| -> Vec<u32> {
+        let is_on = |first: u32, route: &Route| (first ^ route.0) & route.1 & MASK == 0;
+        (0..NETWORKS)
+            .map(|number| u32::from(FIRST) + 8 * number)
+            .filter(|first| !routes.iter().any(|route| route.1 >= narrowest && is_on(*first, route)))
+            .collect()
+    };
+    let free = outside(RANGE_MASK);
+    if free.is_empty() { outside(MASK) } else { free }
+}
+
+fn none_is_free(routes: &[Route]) -> Fault {
+    let shown = |(first, mask, interface): &Route| {
+        format!("{}/{} by `{interface}`", Ipv4Addr::from(*first), mask.leading_ones())
+    };
+    let shown: Vec<String> = routes.iter().take(3).map(shown).collect();
+    Fault::missing(
+        format!(
+            "the container can have no network of its own: this machine has routes to all of {FIRST}/17 ({}, …)",
+            shown.join(", ")
+        ),
+        format!("remove what is left of other programs' networks (`ip route`); {WAY_OUT}"),
+    )
 }
 
 fn network_request(name: &str, labels: HashMap<String, String>, first: u32) -> NetworkCreateRequest {
@@ -146,4 +221,33 @@ fn open_ports(gateway: Ipv4Addr) -> Vec<String> {
     ports.sort_unstable();
     ports.dedup();
     ports.iter().map(u16::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn free_beside(routes: &[(&str, u32)]) -> Vec<u32> {
+        let route = |(first, length): &(&str, u32)| {
+            let first = first.parse::<Ipv4Addr>().unwrap().into();
+            (first, u32::MAX << (32 - length), "eth0".to_owned())
+        };
+        free(&routes.iter().map(route).collect::<Vec<Route>>())
+    }
+
+    #[test]
+    fn a_network_is_none_of_this_machines_and_narrower_where_all_are() {
+        let first = |address: &str| u32::from(address.parse::<Ipv4Addr>().unwrap());
+        assert_eq!(free_beside(&[("198.19.1.8", 29)]).len(), 4095);
+        assert_eq!(free_beside(&[("198.19.1.9", 32)]).len(), 4095);
+        assert_eq!(free_beside(&[("198.19.64.0", 18)]).len(), 2048);
+        // A wide one and one of the same width: all but that one are narrower.
+        let free = free_beside(&[("198.18.0.0", 15), ("198.19.0.0", 29)]);
+        assert_eq!((free.len(), free[0]), (4095, first("198.19.0.8")));
+        // Those that are left free are preferred to those that are narrower.
+        assert_eq!(
+            free_beside(&[("198.19.0.0", 18), ("198.19.64.0", 19), ("198.19.96.0", 20)]).len(),
+            512
+        );
+    }
 }

@@ -31,7 +31,8 @@ use crate::runtime::{Grant, HubModel, Launch, ServerLog, free_port, launch, phas
 use crate::task::lock;
 use crate::warning::Warning;
 
-/// Attempts if the chosen port was taken in the meantime, or the daemon went away.
+/// Attempts if the chosen port was taken in the meantime, the daemon went away, or the container's network is not
+/// reached.
 const ATTEMPTS: usize = 3;
 
 /// Prepares a start: pulls the image, finds GPUs and model cache.
@@ -197,24 +198,29 @@ impl ContainerStart {
         let mut isolated = !self.plan.grant.network;
         let mut attempt = 1;
         let (id, base_url) = loop {
-            let fault = match self.attempt(isolated, &labels).await {
+            let mut is_elsewhere = false;
+            let fault = match self.attempt(isolated, attempt, &labels).await {
                 Ok((id, base_url, own)) => {
                     // Podman removes the bridge when the container ends, so only of one that runs it says anything.
-                    let is_unreachable = match own {
+                    let own = match own.filter(|own| !own.is_reached()) {
                         Some(own) => {
                             let name = &self.plan.name;
                             let started = Container::attached(self.docker.clone(), id.clone(), name, &self.run);
-                            !own.is_here() && started.is_running().await.unwrap_or(false)
+                            started.is_running().await.unwrap_or(false).then_some(own)
                         }
-                        None => false,
+                        None => None,
                     };
-                    if !is_unreachable {
+                    let Some(own) = own else {
                         break (id, base_url);
+                    };
+                    is_elsewhere = own.is_here();
+                    if !is_elsewhere {
+                        container::remove(&self.docker, &self.plan.name).await?;
+                        network::warn_unreachable(&self.daemon, &self.run)?;
+                        isolated = false;
+                        continue;
                     }
-                    container::remove(&self.docker, &self.plan.name).await?;
-                    network::warn_unreachable(&self.daemon, &self.run)?;
-                    isolated = false;
-                    continue;
+                    own.routed_elsewhere()
                 }
                 Err(fault) => fault,
             };
@@ -232,7 +238,9 @@ impl ContainerStart {
                 self.run.warn(Warning::new("no_init", message))?;
                 self.plan.without_init = true;
             } else if attempt < ATTEMPTS
-                && (was_away || (daemon::is_port_conflict(&fault) && self.plan.launch.host_port.is_none()))
+                && (was_away
+                    || is_elsewhere
+                    || (daemon::is_port_conflict(&fault) && self.plan.launch.host_port.is_none()))
             {
                 attempt += 1;
             } else {
@@ -270,15 +278,16 @@ impl ContainerStart {
         })
     }
 
-    /// Creates and starts the container, `isolated` in a network of its own where that can be reached. Returns its id,
+    /// Creates and starts the container, if `isolated` in a network of its own where that can be reached. Returns its id,
     /// its base URL and that network.
     async fn attempt(
         &self,
         isolated: bool,
+        attempt: usize,
         labels: &HashMap<String, String>,
     ) -> Result<(String, String, Option<OwnNetwork>)> {
         let own = if isolated {
-            OwnNetwork::create(&self.docker, &self.daemon, &self.plan.name, labels, &self.run).await?
+            OwnNetwork::create(&self.docker, &self.daemon, &self.plan.name, labels, attempt, &self.run).await?
         } else {
             None
         };
