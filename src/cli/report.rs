@@ -83,7 +83,14 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         }
     }
     if pictures.is_empty() && (args.svg.is_some() || args.png.is_some()) {
-        program.note("there is nothing in these runs to draw");
+        let folders = args.folders.iter().map(|folder| format!("`{}`", folder.display()));
+        let nothing = format!("nothing in {} can be drawn", folders.collect::<Vec<_>>().join(", "));
+        if page.is_none() {
+            return Err(
+                Fault::usage(nothing).hint("`--html FILE` writes a page of what is known, `profiler show` prints it")
+            );
+        }
+        program.note(nothing);
     }
     let [svg, png] = drawn;
     let text = if args.json {

@@ -254,6 +254,28 @@ fn what_is_no_run_is_named_with_what_to_do() {
 }
 
 #[test]
+fn charts_of_what_has_none_are_refused_and_a_page_beside_them_is_written() {
+    let run = Profiler::new()
+        .file("s.rhai", "42")
+        .args(["run", "s.rhai", "--out", "out"])
+        .run()
+        .success();
+    let report = |further: &[&str]| {
+        let program = Profiler::new().arg("report").arg(run.folder().join("out"));
+        program.args(["--svg", "pictures"]).args(further).run()
+    };
+    for further in [&[][..], &["--png", "pictures", "--json"]] {
+        let refused = report(further).code(2).stderr("--html");
+        assert_eq!(refused.stdout, "");
+    }
+    let written = report(&["--html", "page.html"])
+        .success()
+        .stdout("page.html")
+        .stderr("can be drawn");
+    assert!(written.folder().join("page.html").exists());
+}
+
+#[test]
 fn the_points_of_another_tools_file_are_drawn() {
     let file = crate::import::fixture("tgi-profiler.json");
     let drawn = Profiler::new()
