@@ -89,13 +89,17 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         .iter()
         .map(|path| compare::open(path))
         .collect::<Result<_>>()?;
-    let estimates = match &args.with {
-        Some(with) => Some(compare_memory(
-            &inputs,
-            &With::read(with, args.model.as_deref(), program)?,
-        )?),
-        None => None,
+    let has_both = |input: &ComparisonInput| input.cases.iter().any(|case| case.claim.is_some());
+    let with = match (&args.with, inputs.as_slice()) {
+        (Some(with), _) => Some(With::read(with, args.model.as_deref(), program)?),
+        (None, [input]) if has_both(input) => Some(With {
+            what: Reference::Own,
+            model: None,
+            program,
+        }),
+        _ => None,
     };
+    let estimates = with.map(|with| compare_memory(&inputs, &with)).transpose()?;
     let comparison = match &estimates {
         Some(estimates) => Comparison::from_findings(estimates.iter().flat_map(MemoryCase::findings)),
         None if inputs.len() < 2 => {
@@ -337,6 +341,8 @@ struct With<'a> {
 
 enum Reference {
     Estimate,
+    /// What the file itself has beside each measurement.
+    Own,
     Input(Box<ComparisonInput>),
     /// Numbers given on the command line.
     Figures(Box<ExternalEstimate>),
@@ -377,6 +383,7 @@ impl<'a> With<'a> {
                 let claim = our_estimate(model, &known, &case.facts, case.breakdown.as_ref());
                 return claim.map(Some).map_err(|fault| cannot(model, fault));
             }
+            Reference::Own => case.claim.clone(),
             Reference::Figures(claim) => Some(claim.as_ref().clone()),
             Reference::Input(other) => {
                 let claimed = report::matching_case(case, &input.cases, &other.cases);

@@ -22,7 +22,7 @@ use crate::experiment::{self, Experiment};
 use crate::fault::Result;
 pub use crate::fmt::Unit;
 use crate::load::stats::Spread;
-use crate::memory::compare::{Implausible, ModelFacts};
+use crate::memory::compare::{ExternalEstimate, Implausible, ModelFacts};
 use crate::memory::{Breakdown, Component};
 use crate::run::{RecordedBoundary, RecordedRun, is_pack};
 
@@ -138,6 +138,9 @@ pub struct Case {
     pub facts: ModelFacts,
     /// Impossible values.
     pub implausible: Vec<Implausible>,
+    /// An estimate of its memory that the source itself holds against it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claim: Option<ExternalEstimate>,
 }
 
 /// One named metric.
@@ -273,7 +276,7 @@ const NEUTRAL: &str = "
     elapsed_time prompts num_requests max_concurrent_requests total_input_tokens total_output_tokens
     mean_concurrency runs warmed_up timeline_samples points succeeded not_succeeded additional_cuda_graphs
     allocated_before max_allocated_before reserved_before baseline
-    kv_cache kv_cache_pool kv_cache_used
+    kv_cache kv_cache_pool kv_cache_used calculator_total
     power_mean power_max temperature_mean temperature_max
 ";
 

@@ -24,6 +24,7 @@ const TOGETHER: [&[&str]; 10] = [
         "compare::import::batch",
         "compare::import::hpml",
         "compare::import::llm_sizer",
+        "compare::import::sizer_validation",
         "compare::import::statistics",
         "compare::import::sweep_folder",
         "compare::import::tensorrt_graphs",

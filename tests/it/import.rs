@@ -192,6 +192,7 @@ fn files_of_the_predecessors_are_drawn() {
         ("llm-sizer-3.0.json", "components"),
         ("llm-sizer-transformers.json", "components"),
         ("llm-sizer-batch-22.csv", "curves"),
+        ("llm-sizer-validation.csv", "components"),
         ("hpml-gpu-memory.json", "gpu-memory"),
         ("hpml-kv-cache.json", "kv-cache-in-use"),
         ("hpml-concurrency.csv", "curves"),
@@ -279,6 +280,35 @@ fn a_row_of_a_sizer_batch_is_as_its_profile() {
     let _ = show(failed)
         .success()
         .stdout("batch=64 failed: RuntimeError: out of memory, \"tried\" it");
+}
+
+/// A calculator beside what was measured, both from one file.
+#[test]
+fn a_validation_of_sizer_is_its_calculator_beside_its_profiles() {
+    let shown = shown("llm-sizer-validation.csv");
+    let figures = [
+        ("total_measured", 24.9 * GIB),
+        ("model_weights", 13.48e9),
+        ("calculator_total", 20e9),
+        ("mean_latency_ms", 7250.0),
+    ];
+    assert_figures(&shown, 0, &figures);
+    assert_eq!(shown["cases"][2]["facts"]["tensor_parallel"], 4);
+    let compare = |further: &[&str]| {
+        let program = Profiler::new().args(["compare", &fixture("llm-sizer-validation.csv"), "--json"]);
+        program.args(further).run()
+    };
+    let compared = compare(&[]).success().json();
+    let rows = compared["cases"][2]["rows"].as_array().unwrap();
+    let kv = rows.iter().find(|row| row["measured"] == 2_680_000_000_i64).unwrap();
+    assert_eq!(kv["said"], 10_740_000_000_i64);
+    let _ = compare(&["--fail-above", "50"]).code(4);
+    let text = Profiler::new()
+        .args(["compare", &fixture("llm-sizer-validation.csv")])
+        .run();
+    let _ = text.success().stdout("40 to 80 B").stdout("LLM-sizer's calculator");
+    let edited = std::fs::read_to_string(fixture("llm-sizer-validation.csv")).unwrap();
+    let _ = show(edited.replace("13.48", "many")).code(2).stderr("row 1");
 }
 
 #[test]

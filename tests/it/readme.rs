@@ -292,7 +292,7 @@ fn lacks_gpu(commands: &str, printed: &str) -> bool {
 }
 
 /// Words of the predecessors' rows that stand for something of the reader's, and what is taken here.
-const PLACEHOLDERS: [(&str, &str); 29] = [
+const PLACEHOLDERS: [(&str, &str); 30] = [
     ("show RUN --hpml FOLDER", "show done --hpml studies"),
     ("show RUN --vllm-sweep FOLDER", "show done --vllm-sweep swept"),
     ("--resume-from", "--resume-other true --resume-from"),
@@ -302,6 +302,7 @@ const PLACEHOLDERS: [(&str, &str); 29] = [
     ),
     ("results_….json", "tests/data/foreign/tensorrt-graphs-matrix.json"),
     ("batch-bench-results-….csv", "tests/data/foreign/llm-sizer-batch-39.csv"),
+    ("validation-results.csv", "tests/data/foreign/llm-sizer-validation.csv"),
     (
         "report gpu_memory_data.json",
         "report tests/data/foreign/hpml-gpu-memory.json",

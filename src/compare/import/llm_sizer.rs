@@ -442,7 +442,7 @@ fn case(profile: &Node, name: String, known: ModelFacts, notes: &mut Vec<String>
     Ok(case)
 }
 
-fn part(component: Component, bytes: i64, provenance: Provenance, source: &str) -> Part {
+pub(super) fn part(component: Component, bytes: i64, provenance: Provenance, source: &str) -> Part {
     Part {
         component,
         bytes,
@@ -453,7 +453,7 @@ fn part(component: Component, bytes: i64, provenance: Provenance, source: &str) 
 }
 
 /// Converts to bytes; `None` if negative or larger than any device.
-fn bytes(figure: Option<f64>, unit: f64) -> Option<i64> {
+pub(super) fn bytes(figure: Option<f64>, unit: f64) -> Option<i64> {
     figure
         .map(|figure| (figure * unit).round())
         .filter(|bytes| (0.0..=9e15).contains(bytes))

@@ -8,6 +8,7 @@ mod batch;
 mod document;
 mod hpml;
 mod llm_sizer;
+mod sizer_validation;
 mod statistics;
 mod sweep_folder;
 mod tensorrt_graphs;
@@ -92,6 +93,13 @@ const FORMATS: &[Format] = &[
             &["kv_cache_gb", "model_id", "batch_size", "total_memory_gb"],
         ],
         read: llm_sizer::read_batch,
+    },
+    Format {
+        name: "llm-sizer validation CSV",
+        holds: "profiles of LLM-sizer beside its calculator's estimates, a row each",
+        form: Form::Rows,
+        keys: &[&["profile_file", "profiled_total_gb", "calculator_total_gb"]],
+        read: sizer_validation::read,
     },
     Format {
         name: "hpml GPU memory",
