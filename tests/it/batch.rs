@@ -340,6 +340,27 @@ fn a_model_that_can_be_read_is_held_against_the_file() {
         .stdout("2000 + 8 tokens are more than the model's 1024 positions");
 }
 
+/// No hub, no files: what is known of a common model by its name is used, and said.
+#[test]
+fn a_model_that_cannot_be_read_is_estimated_from_the_preset_of_its_name() {
+    let file = |model: &str| {
+        format!("models:\n  - {{model_id: {model}, input_lengths: 512, output_lengths: 128, batch_sizes: 4}}")
+    };
+    let foreseen = |model: &str| {
+        let program = Profiler::new().file("batch.yaml", file(model));
+        let program = program.env("HF_ENDPOINT", "http://127.0.0.1:9").env("HF_HOME", "empty");
+        let args = "run batch --set file=batch.yaml --engine vllm --dry-run";
+        program.args(args.split(' ')).run().code(3)
+    };
+    // 8,190,735,360 parameters of two bytes, and 4 x 640 tokens of 147,456 bytes.
+    let _ = foreseen("Qwen/Qwen3-8B")
+        .stdout("15.6")
+        .stdout("the preset qwen3-8b")
+        .stdout("the configuration of Qwen/Qwen3-8B was not read");
+    let other = foreseen("Qwen/Qwen3-8B-FP8");
+    assert!(!other.stdout.contains("preset"), "{}", other.stdout);
+}
+
 #[test]
 fn lists_on_the_command_line_are_a_batch_or_what_a_files_entries_leave_out() {
     let lists = ["input=[64,128]", "output=8", "concurrency=[1,2]", "simulate=true"];
