@@ -229,6 +229,26 @@ fn a_flag_that_the_installed_engine_lacks_is_refused_before_the_first_start() {
     assert!(started.folder().join("run").exists(), "{}", started.stderr);
 }
 
+/// Python takes seconds to import an engine's libraries.
+#[test]
+fn a_program_is_asked_for_its_flags_once_whatever_options_a_candidate_has() {
+    let script = r#"
+        import "std/engines" as engines;
+        for most in [1, 2, 3] {
+            let given = #{ runtime: "process", program: "./vllm", model: "m", engine_args: [`--max-num-seqs=${most}`] };
+            assert(engines::describe("vllm", given).check_flags(["--max-num-seqs"]));
+        }
+    "#;
+    let program = Profiler::new()
+        .file("vllm", HELPFUL.replace("--help)", "--help) echo asked >> asked;"))
+        .file("s.rhai", script);
+    let path = program.folder().join("vllm");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let run = program.args(["run", "s.rhai", "--allow", "process"]).run().success();
+    let asked = fs::read_to_string(run.folder().join("asked")).unwrap();
+    assert_eq!(asked, "asked\n");
+}
+
 /// As on an H200, where the first start and its loads took 8 of 20 minutes.
 #[test]
 fn a_slow_first_start_leaves_time_for_others() {

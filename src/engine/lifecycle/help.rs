@@ -13,9 +13,11 @@ use crate::task::lock;
 /// How long it may take: an engine in Python imports its libraries first.
 const TIME: Duration = Duration::from_secs(60);
 
-/// The flags by command line and environment: each start of an experiment asks again. `None` after a timeout.
+/// The flags by program and environment: each start of an experiment asks again, most with other options, which change
+/// nothing in what a program prints. `None` after a timeout.
 static ASKED: Mutex<BTreeMap<Asked, Option<Vec<String>>>> = Mutex::new(BTreeMap::new());
 
+/// The words of the command line without options but the last, and the environment.
 type Asked = (Vec<String>, BTreeMap<String, Option<String>>);
 
 /// Flags that the program of an engine on this machine prints with `--help`, by which `wanted` can be checked. Empty if it
@@ -47,12 +49,14 @@ pub fn known_flags(engine: &Engine, wanted: &[String]) -> Result<BTreeSet<String
     for word in ["--help", "--help=all"] {
         let mut words: Vec<_> = launch.command.iter().map(|one| one.replace("{port}", "0")).collect();
         words.push(word.to_owned());
-        let asked = (words, env.clone());
+        let mut program = words.clone();
+        program.retain(|one| one == word || !one.starts_with("--"));
+        let asked = (program, env.clone());
         let earlier = lock(&ASKED).get(&asked).cloned();
         let flags = if let Some(flags) = earlier {
             flags
         } else {
-            let flags = ask(engine, &asked)?;
+            let flags = ask(engine, &words, &env)?;
             lock(&ASKED).insert(asked, flags.clone());
             flags
         };
@@ -68,7 +72,7 @@ pub fn known_flags(engine: &Engine, wanted: &[String]) -> Result<BTreeSet<String
     Ok(known)
 }
 
-fn ask(engine: &Engine, (words, env): &Asked) -> Result<Option<Vec<String>>> {
+fn ask(engine: &Engine, words: &[String], env: &BTreeMap<String, Option<String>>) -> Result<Option<Vec<String>>> {
     let line = CommandLine {
         env: env.clone(),
         ..CommandLine::new(words, TIME)
