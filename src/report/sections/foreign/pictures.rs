@@ -36,10 +36,11 @@ const LATENCIES: [(&str, &str); 5] = [
 ];
 const STATISTICS: [&str; 5] = ["mean", "median", "p90", "p95", "p99"];
 
-/// Torch's memory of a TensorRT-LLM engine.
-const GRAPHS: [(&str, &str); 2] = [
+/// Memory of a TensorRT-LLM engine: torch's, or in a file of this program, which has no counters of torch, the device's.
+const GRAPHS: [(&str, &str); 3] = [
     ("reserved after the start", "reserved_after"),
     ("allocated after the start", "allocated_after"),
+    ("beside the KV cache", "memory_beside_kv"),
 ];
 
 pub(super) fn all(input: &ComparisonInput) -> Vec<Plot> {
@@ -190,13 +191,11 @@ fn components(input: &ComparisonInput) -> Option<Plot> {
     })
 }
 
-/// Bars of torch's memory, and of the graphs, of each experiment.
+/// Bars of the memory, and of the graphs, of each experiment.
 fn graphs(input: &ComparisonInput) -> Option<Plot> {
-    let mut cases: Vec<&Case> = input
-        .cases
-        .iter()
-        .filter(|case| case.figure(GRAPHS[0].1).is_some())
-        .collect();
+    let names = GRAPHS.map(|(_, name)| name);
+    let of = |case: &Case| value(case, &names).map(|(bytes, unit, _)| with_unit(bytes, unit));
+    let mut cases: Vec<&Case> = input.cases.iter().filter(|case| of(case).is_some()).collect();
     let drawn = first_of(cases.len());
     cases.truncate(MAX_BARS);
     let axis = || Axis::categories(cases.iter().map(|case| case.name.clone()));
@@ -207,13 +206,10 @@ fn graphs(input: &ComparisonInput) -> Option<Plot> {
     let layers = GRAPHS
         .into_iter()
         .enumerate()
-        .map(|(index, (title, name))| Layer::bars(title, bars(name), Colour::Series(index)));
-    let memory = Panel::new(
-        "memory of torch",
-        axis(),
-        Axis::new("", Unit::Bytes),
-        layers.collect::<Vec<_>>(),
-    );
+        .map(|(index, (title, name))| (title, bars(name), Colour::Series(index)))
+        .filter(|(_, bars, _)| !bars.is_empty())
+        .map(|(title, bars, colour)| Layer::bars(title, bars, colour));
+    let memory = Panel::new("memory", axis(), Axis::new("", Unit::Bytes), layers.collect::<Vec<_>>());
     let counted = bars("cuda_graphs");
     let count = (!counted.is_empty()).then(|| {
         Panel::new(
@@ -223,13 +219,9 @@ fn graphs(input: &ComparisonInput) -> Option<Plot> {
             [Layer::bars("", counted, Colour::Series(2))],
         )
     });
-    let words = cases.iter().filter_map(|case| {
-        Some(format!(
-            "{}: {} reserved.",
-            case.name,
-            with_unit(case.figure("reserved_after")?.value, Unit::Bytes)
-        ))
-    });
+    let words = cases
+        .iter()
+        .filter_map(|case| Some(format!("{}: {}.", case.name, of(case)?)));
     let words = format!("{drawn}{}", words.collect::<Vec<_>>().join(" "));
     let panels = std::iter::once(memory).chain(count);
     (!cases.is_empty())
