@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::boundary::{Cause, Point, Verdict};
 use crate::fault::{Fault, Result};
 use crate::http::ApiKey;
-use crate::prompt::PromptForm;
+use crate::prompt::{Content, PromptForm};
 use crate::run::Limits;
 use crate::runtime::Launch;
 
@@ -61,6 +61,58 @@ pub trait Adapter: Send + Sync {
     fn tunable(&self) -> Result<Vec<Setting>> {
         Ok(Vec::new())
     }
+
+    /// `answer(engine, request)`, optional: tokens and their log-probabilities; `None` if the adapter has no such
+    /// function. `options` are the options of `launch`.
+    fn answer(
+        &self,
+        _base_url: &str,
+        _options: &Value,
+        _key: Option<&ApiKey>,
+        _request: &AnswerRequest<'_>,
+    ) -> Result<Option<Answer>> {
+        Ok(None)
+    }
+}
+
+/// Argument of `answer(engine, request)`.
+#[derive(Debug, Serialize)]
+pub struct AnswerRequest<'a> {
+    /// A text, or token ids.
+    pub prompt: &'a Content,
+    /// Most tokens to generate, each the most likely one.
+    pub output: u64,
+    /// Ids of tokens after the prompt that are scored instead; empty: none.
+    pub tokens: &'a [u32],
+    /// Timeout of each request in seconds.
+    pub timeout: f64,
+}
+
+/// Result of `answer(engine, request)`: tokens after a prompt, with the natural logarithm of the probability that the
+/// model gives each of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// Ids of the prompt; empty if the server does not tell them.
+    #[serde(default)]
+    pub prompt: Vec<u32>,
+    /// The tokens.
+    pub tokens: Vec<Token>,
+    /// One for each token.
+    pub logprobs: Vec<f64>,
+    /// The most likely token in the place of each; empty if the server does not tell it of generated ones.
+    #[serde(default)]
+    pub top: Vec<Token>,
+}
+
+/// A token: its id, or its text from servers that tell no ids.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a token id or a text")]
+pub enum Token {
+    /// In the model's vocabulary.
+    Id(u32),
+    /// As it is shown.
+    Text(String),
 }
 
 /// A launch setting that a search may choose.

@@ -7,10 +7,11 @@
 //! * `facts`: reads logs and metrics; `wire`: requests, answers and pages of a server; `verdict`: interprets failures
 //!   and answers
 //! * `lifecycle`: one engine, started, kept running, measured and stopped
-//! * `probe`, `load`, `send`, `in_process`: the operations on a running engine
+//! * `probe`, `load`, `send`, `answer`, `in_process`: the operations on a running engine
 //! * `pool`: several engines of this machine behind the handle that scripts hold
 
 mod adapter;
+mod answer;
 mod facts;
 mod in_process;
 mod lifecycle;
@@ -24,10 +25,11 @@ mod wire;
 
 pub use crate::run::Limits;
 pub use adapter::{
-    Adapter, Exclusion, Facts, FailureRule, Harmless, InfoRule, MemoryEffect, MetricFormat, MetricRules, Pattern,
+    Adapter, Answer, AnswerRequest, Exclusion, Facts, FailureRule, Harmless, InfoRule, MemoryEffect, MetricFormat, MetricRules, Pattern,
     Patterns, ProgressRule, Protocol, Readiness, Rejection, RequestForm, RulePhase, RulePlace, RuleRank, Setting,
-    SettingCost, SettingKind,
+    SettingCost, SettingKind, Token,
 };
+pub use answer::{AnswerOptions, answer};
 pub use facts::log::ReportedFact;
 pub use in_process::{Arguments, ProbeProgram, ProgramOptions, run_probe, trial};
 pub use lifecycle::architecture::{Architecture, architecture, simulated_profile};

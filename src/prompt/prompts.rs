@@ -86,7 +86,8 @@ impl PromptSpec {
 }
 
 /// A prompt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Content {
     /// Token ids, used by the engine as they are.
     Tokens(Vec<u32>),

@@ -20,7 +20,7 @@ use super::source::Source;
 use super::{Host, convert, interpreter, resolver, shipped};
 use crate::boundary::Point;
 use crate::engine::{
-    Adapter, COMPRESSED, Credentials, Facts, FailureRule, Harmless, Limits, Patience, Readiness, Rejection,
+    Adapter, Answer, AnswerRequest, COMPRESSED, Credentials, Facts, FailureRule, Harmless, Limits, Patience, Readiness, Rejection,
     RequestForm, Setting, WAIT, remedy, short_error_detail, title, wait_longer,
 };
 use crate::fault::{Fault, Kind, Result};
@@ -237,6 +237,21 @@ impl Adapter for RhaiAdapter {
         } else {
             Ok(Vec::new())
         }
+    }
+
+    fn answer(
+        &self,
+        base_url: &str,
+        options: &Value,
+        key: Option<&ApiKey>,
+        request: &AnswerRequest<'_>,
+    ) -> Result<Option<Answer>> {
+        if !missing_exports(&self.ast, &[("answer", &["engine", "request"])]).is_empty() {
+            return Ok(None);
+        }
+        let options = convert::to_script(options)?;
+        let server = Server::new(base_url, self.client.clone(), options, key.cloned());
+        self.call_as("answer", (server, convert::to_script(request)?)).map(Some)
     }
 }
 

@@ -335,6 +335,45 @@ pub mod methods {
         Ok(to_script(&crate::engine::send(engine, &wire(&prompt)?, options)?)?)
     }
 
+    /// Asks for the tokens that the engine generates after a prompt, a text or an array of token ids, each the most likely
+    /// one, with their log-probabilities: `#{ prompt, tokens, logprobs, top }`. With the option `tokens`, an array of
+    /// ids, those are scored instead, each after the prompt and the ones before it. The engine is started if necessary.
+    ///
+    /// `prompt` has the ids of the prompt, `[]` if the server does not tell them; `tokens` the ids of the tokens, or
+    /// their texts where the server tells no ids; `logprobs` the natural logarithm of each one's probability, before
+    /// temperature and other sampling; `top` the most likely token in the place of each, `[]` if it is not told. The
+    /// adapter's `answer(engine, request)` says how the server is asked.
+    ///
+    /// Further options: `output` (16: most tokens to generate), `timeout` (600: seconds of each request).
+    ///
+    /// # Errors
+    ///
+    /// `usage` if the adapter asks for no log-probabilities, or the server cannot score given tokens; `engine` if no start
+    /// serves the request, or the answer is of something else; `script` if the server refuses it.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// let engine = engines::describe("sim", #{});
+    /// let said = engine.answer("a few words", #{ output: 4 });
+    /// assert(said.tokens.len() == 4 && said.logprobs.all(|value| value <= 0.0));
+    /// let scored = engine.answer(said.prompt, #{ tokens: said.tokens });
+    /// assert(scored.top == said.tokens && scored.logprobs == said.logprobs);
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn answer(
+        context: NativeCallContext,
+        engine: &mut EngineHandle,
+        prompt: Dynamic,
+        options: Map,
+    ) -> Caught<Dynamic> {
+        begin_call(&context);
+        let options = crate::script::options(options)?;
+        let prompt = wire(&prompt)?;
+        Ok(to_script(&crate::engine::answer(engine.0.first(), &prompt, &options)?)?)
+    }
+
     /// Lists the requirements of a start and whether they are met, without starting or pulling anything. For an
     /// attached engine, checks that it is ready.
     ///

@@ -13,6 +13,7 @@ use minijinja::context;
 use serde_json::{Value, json};
 
 use super::request::Request;
+use super::scores::Scores;
 use super::{Api, ApiError, Problem};
 use crate::sim::engine_core::{EngineCore, QueuedRequest};
 use crate::sim::exit::Exit;
@@ -51,6 +52,8 @@ pub(super) struct Reply {
     ids: bool,
     usage: bool,
     usage_always: bool,
+    /// vLLM: log-probabilities were asked for.
+    scores: Option<Scores>,
     /// OpenAI: start of every event, up to the choices.
     event_start: String,
 }
@@ -71,6 +74,7 @@ impl Reply {
         };
         let options = request.stream_options.as_ref();
         Self {
+            scores: Scores::asked(core, api, request),
             event_start: format!(
                 "{{\"id\":\"{prefix}-{id}\",\"object\":\"{object}\",\"created\":0,\"model\":{},\"system_fingerprint\":\"SIMULATED\",\"choices\":",
                 Value::from(model.as_str())
@@ -176,6 +180,9 @@ impl Reply {
             ("chat.completion", "chatcmpl")
         } else {
             choice["text"] = text.into();
+            if let Some(scores) = &self.scores {
+                scores.add_to(&mut choice, tokens);
+            }
             ("text_completion", "cmpl")
         };
         Json(json!({

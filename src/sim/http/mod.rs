@@ -3,6 +3,7 @@
 
 mod answer;
 mod request;
+mod scores;
 
 use std::sync::Arc;
 

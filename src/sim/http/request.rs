@@ -37,6 +37,9 @@ pub(super) struct Request {
     stream: Option<bool>,
     pub(super) stream_options: Option<StreamOptions>,
     pub(super) return_token_ids: Option<bool>,
+    /// vLLM, as the next one.
+    pub(super) logprobs: Option<u64>,
+    pub(super) prompt_logprobs: Option<u64>,
     /// llama.cpp.
     pub(super) return_tokens: Option<bool>,
     /// transformers: a string of JSON.
@@ -110,6 +113,15 @@ impl Prompt {
         }
     }
 
+    /// Its ids, of one prompt.
+    fn ids(&self, core: &EngineCore) -> Option<Vec<u32>> {
+        match self {
+            Self::Ids(ids) => ids.iter().map(|id| u32::try_from(*id).ok()).collect(),
+            Self::Text(text) => core.counter.tokens(text, true).ok(),
+            Self::Several(_) => None,
+        }
+    }
+
     /// The number of tokens found in the prefix cache. Adds the prompt to it.
     fn cached(&self, core: &EngineCore) -> u64 {
         let mut hashes = PrefixHashes::default();
@@ -122,6 +134,13 @@ impl Prompt {
             Self::Several(_) => return 0,
         }
         core.look_up(&hashes)
+    }
+}
+
+impl Request {
+    /// The ids of its prompt.
+    pub(super) fn prompt_ids(&self, core: &EngineCore) -> Option<Vec<u32>> {
+        self.prompt.as_ref()?.ids(core)
     }
 }
 

@@ -1,0 +1,78 @@
+//! Log-probabilities as vLLM gives them with a whole completion, of a made-up model: each token has one most likely
+//! successor. An fp8 KV cache changes them a little, and every fiftieth successor.
+
+use serde_json::{Map, Value, json};
+
+use super::Api;
+use super::request::Request;
+use crate::sim::engine_core::EngineCore;
+use crate::sim::profile::Engine;
+use crate::sim::tokens::output_token_id;
+
+/// What a request asked for.
+pub(super) struct Scores {
+    prompt: Vec<u32>,
+    of_prompt: bool,
+    ids: bool,
+    fp8: bool,
+}
+
+impl Scores {
+    /// `None` if a request asks for no log-probabilities, or this engine gives none.
+    pub(super) fn asked(core: &EngineCore, api: Api, request: &Request) -> Option<Self> {
+        let asks = request.logprobs.is_some() || request.prompt_logprobs.is_some();
+        let gives = api == Api::Completions && core.setup.profile.engine == Engine::Vllm;
+        let prompt = request.prompt_ids(core).filter(|_| asks && gives)?;
+        Some(Self {
+            prompt,
+            of_prompt: request.prompt_logprobs.is_some(),
+            ids: request.return_token_ids == Some(true),
+            fp8: core.setup.fp8,
+        })
+    }
+
+    /// Adds the log-probabilities of so many generated tokens, and those of the prompt.
+    pub(super) fn add_to(&self, choice: &mut Value, tokens: u64) {
+        let mut before = self.prompt.last().copied().unwrap_or_default();
+        let (mut ids, mut logprobs) = (Vec::new(), Vec::new());
+        for _ in 0..tokens {
+            let (id, logprob) = self.successor(before);
+            ids.push(id);
+            logprobs.push(logprob);
+            before = id;
+        }
+        choice["logprobs"] = json!({
+            "tokens": ids.iter().map(|id| format!(" w{id}")).collect::<Vec<_>>(), "token_logprobs": logprobs,
+        });
+        if self.ids {
+            choice["token_ids"] = json!(ids);
+            choice["prompt_token_ids"] = json!(self.prompt);
+        }
+        if self.of_prompt {
+            let rest = self.prompt.windows(2).map(|pair| self.ranked(pair[0], pair[1]));
+            choice["prompt_logprobs"] = std::iter::once(Value::Null).chain(rest).collect();
+        }
+    }
+
+    /// The most likely token after another one.
+    fn successor(&self, before: u32) -> (u32, f64) {
+        let usual = output_token_id(before.into(), 1);
+        if !self.fp8 {
+            return (usual, -f64::from(usual % 97 + 1) / 200.0);
+        }
+        let other = usual % 50 == 7;
+        let id = if other { output_token_id(before.into(), 2) } else { usual };
+        (id, -f64::from(usual % 97 + 1) / 200.0 * 1.05)
+    }
+
+    /// A token of the prompt after another one, and the most likely one where it is not that.
+    fn ranked(&self, before: u32, token: u32) -> Value {
+        let (best, logprob) = self.successor(before);
+        let entry = |logprob: f64, rank: u32| json!({ "logprob": logprob, "rank": rank, "decoded_token": null });
+        let mut all = Map::from_iter([(best.to_string(), entry(logprob, 1))]);
+        if token != best {
+            all.insert(token.to_string(), entry(logprob - 3.0, 2));
+        }
+        all.into()
+    }
+}
