@@ -90,6 +90,7 @@ mod probes;
 mod process;
 mod prompt;
 mod pulls;
+mod quality;
 mod ranges;
 mod readme;
 mod real_runs;
