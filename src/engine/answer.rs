@@ -131,7 +131,11 @@ mod tests {
         for asked in [&[1, 2][..], &[]] {
             assert!(checked(answer(&[1, 2], &[-0.5, 0.0]), asked).is_ok());
         }
-        for (tokens, logprobs) in [(&[1, 3][..], &[-0.5, -1.0][..]), (&[1, 2], &[-0.5]), (&[1, 2], &[-0.5, 0.5])] {
+        for (tokens, logprobs) in [
+            (&[1, 3][..], &[-0.5, -1.0][..]),
+            (&[1, 2], &[-0.5]),
+            (&[1, 2], &[-0.5, 0.5]),
+        ] {
             let refused = checked(answer(tokens, logprobs), &[1, 2]).unwrap_err();
             assert_eq!(refused.kind, Kind::Engine, "{refused}");
         }

@@ -25,9 +25,9 @@ mod wire;
 
 pub use crate::run::Limits;
 pub use adapter::{
-    Adapter, Answer, AnswerRequest, Exclusion, Facts, FailureRule, Harmless, InfoRule, MemoryEffect, MetricFormat, MetricRules, Pattern,
-    Patterns, ProgressRule, Protocol, Readiness, Rejection, RequestForm, RulePhase, RulePlace, RuleRank, Setting,
-    SettingCost, SettingKind, Token,
+    Adapter, Answer, AnswerRequest, Exclusion, Facts, FailureRule, Harmless, InfoRule, MemoryEffect, MetricFormat,
+    MetricRules, Pattern, Patterns, ProgressRule, Protocol, Readiness, Rejection, RequestForm, RulePhase, RulePlace,
+    RuleRank, Setting, SettingCost, SettingKind, Token,
 };
 pub use answer::{AnswerOptions, answer};
 pub use facts::log::ReportedFact;

@@ -20,8 +20,8 @@ use super::source::Source;
 use super::{Host, convert, interpreter, resolver, shipped};
 use crate::boundary::Point;
 use crate::engine::{
-    Adapter, Answer, AnswerRequest, COMPRESSED, Credentials, Facts, FailureRule, Harmless, Limits, Patience, Readiness, Rejection,
-    RequestForm, Setting, WAIT, remedy, short_error_detail, title, wait_longer,
+    Adapter, Answer, AnswerRequest, COMPRESSED, Credentials, Facts, FailureRule, Harmless, Limits, Patience, Readiness,
+    Rejection, RequestForm, Setting, WAIT, remedy, short_error_detail, title, wait_longer,
 };
 use crate::fault::{Fault, Kind, Result};
 use crate::http::{self, ApiKey};

@@ -16,8 +16,19 @@ fn model(format: &str) -> String {
 /// Runs `quality` on one prompt with the real llama-server; the first engine has 16-bit weights and KV cache.
 fn compared(args: &[&str]) -> Option<Outcome> {
     let server = needs_llama_server()?.display().to_string();
-    let engine = ["--engine", "llamacpp", "--runtime", "process", "--allow", "process", "--program", &server];
-    let program = Profiler::new().args(["run", "quality", "--json", "--prompts", "1"]).args(engine);
+    let engine = [
+        "--engine",
+        "llamacpp",
+        "--runtime",
+        "process",
+        "--allow",
+        "process",
+        "--program",
+        &server,
+    ];
+    let program = Profiler::new()
+        .args(["run", "quality", "--json", "--prompts", "1"])
+        .args(engine);
     Some(program.args(["--model", &model("f16")]).args(args).run())
 }
 
@@ -28,10 +39,20 @@ fn number(value: &Value) -> f64 {
 
 #[test]
 fn a_small_kv_cache_of_a_real_server_changes_answers_and_the_same_engine_does_not() {
-    let Some(outcome) = compared(&["--other.kv-cache-dtype", "q4_0"]) else { return };
+    let Some(outcome) = compared(&["--other.kv-cache-dtype", "q4_0"]) else {
+        return;
+    };
     let found = outcome.success().json()["result"].clone();
-    assert_eq!((&found["usual"]["agreement"], &found["usual"]["difference"]), (&json!(1.0), &json!(0.0)), "{found}");
-    assert_eq!((&found["tokens"], &found["scored"]), (&json!(64), &json!(true)), "{found}");
+    assert_eq!(
+        (&found["usual"]["agreement"], &found["usual"]["difference"]),
+        (&json!(1.0), &json!(0.0)),
+        "{found}"
+    );
+    assert_eq!(
+        (&found["tokens"], &found["scored"]),
+        (&json!(64), &json!(true)),
+        "{found}"
+    );
     let (agreement, difference) = (number(&found["agreement"]), number(&found["difference"]));
     // The server's own error with such a cache, by its sources, is some percent of a value.
     assert!(agreement > 0.8 && (0.005..0.5).contains(&difference), "{found}");
@@ -39,11 +60,16 @@ fn a_small_kv_cache_of_a_real_server_changes_answers_and_the_same_engine_does_no
 
 #[test]
 fn quantized_weights_that_miss_a_limit_are_exit_status_4() {
-    let Some(outcome) = compared(&["--other.model", &model("q4_0"), "--quality.difference", "0.01"]) else { return };
+    let Some(outcome) = compared(&["--other.model", &model("q4_0"), "--quality.difference", "0.01"]) else {
+        return;
+    };
     assert_eq!(outcome.code, Some(4), "{}", outcome.stderr);
     let found = outcome.json();
     assert!(number(&found["result"]["difference"]) > 0.05, "{found}");
-    assert!(found["fault"]["message"].as_str().unwrap().contains("0.01 nats"), "{found}");
+    assert!(
+        found["fault"]["message"].as_str().unwrap().contains("0.01 nats"),
+        "{found}"
+    );
 }
 
 /// What `engine.answer` makes of a server's answer, for a generated text and for given tokens.
@@ -60,7 +86,9 @@ fn read(engine: &str, server: fn(&Asked) -> String) -> Value {
         server.url
     );
     let program = Profiler::new().file("main.rhai", script);
-    let outcome = program.args(["run", "main.rhai", "--json", "--allow", "net=127.0.0.1"]).run();
+    let outcome = program
+        .args(["run", "main.rhai", "--json", "--allow", "net=127.0.0.1"])
+        .run();
     outcome.success().json()["result"].clone()
 }
 
@@ -114,7 +142,9 @@ fn log_probabilities_are_read_in_the_form_of_each_engine() {
     assert_eq!(read("tgi", tgi), json!({ "said": ids, "scored": "usage" }));
     let openai = |asked: &Asked| match asked.body["logprobs"] {
         Value::Null => healthy(asked),
-        _ => json_answer(&json!({ "choices": [{ "logprobs": { "tokens": ["a", "b"], "token_logprobs": [-0.25, -0.5] } }] })),
+        _ => json_answer(
+            &json!({ "choices": [{ "logprobs": { "tokens": ["a", "b"], "token_logprobs": [-0.25, -0.5] } }] }),
+        ),
     };
     let texts = json!({ "prompt": [], "tokens": ["a", "b"], "logprobs": [-0.25, -0.5], "top": [] });
     assert_eq!(read("openai", openai), json!({ "said": texts, "scored": "usage" }));
@@ -150,19 +180,35 @@ fn confirmed(options: &str) -> Value {
 fn a_confirmation_compares_answers_and_a_limit_rules_numbers_out() {
     let found = confirmed("engine: #{}, limits: #{}");
     assert_eq!(found["winner"], json!({ "kv_cache_dtype": "fp8" }), "{found}");
-    assert!(number(&found["quality"]["agreement"]) < 1.0 && number(&found["quality"]["difference"]) > 0.0, "{found}");
+    assert!(
+        number(&found["quality"]["agreement"]) < 1.0 && number(&found["quality"]["difference"]) > 0.0,
+        "{found}"
+    );
     assert_eq!(found["quality"]["usual"]["agreement"], json!(1.0), "{found}");
 
     // Each candidate with these numbers makes way, by one start.
     let found = confirmed("engine: #{}, limits: #{ quality: #{ agreement: 0.999 } }");
     assert_eq!(found["winner"], json!({ "max_num_seqs": 64 }), "{found}");
-    assert_eq!((found["refused"].as_array().unwrap().len(), &found["starts"]), (1, &json!(4)), "{found}");
+    assert_eq!(
+        (found["refused"].as_array().unwrap().len(), &found["starts"]),
+        (1, &json!(4)),
+        "{found}"
+    );
 
     // The simulated SGLang gives no log-probabilities: nothing else of the starts is lost.
     let other = r#"#{ profile: "llama-1b-h200-sglang" }"#;
     let found = confirmed(&format!("engine: {other}, limits: #{{}}"));
-    assert_eq!((&found["winner"], &found["starts"]), (&json!({ "kv_cache_dtype": "fp8" }), &json!(4)), "{found}");
-    assert!(found["quality"]["failed"].is_string() && found["worth"].is_number(), "{found}");
-    let found = confirmed(&format!("engine: {other}, limits: #{{ quality: #{{ difference: 1.0 }} }}"));
+    assert_eq!(
+        (&found["winner"], &found["starts"]),
+        (&json!({ "kv_cache_dtype": "fp8" }), &json!(4)),
+        "{found}"
+    );
+    assert!(
+        found["quality"]["failed"].is_string() && found["worth"].is_number(),
+        "{found}"
+    );
+    let found = confirmed(&format!(
+        "engine: {other}, limits: #{{ quality: #{{ difference: 1.0 }} }}"
+    ));
     assert_eq!(found["winner"], json!({ "max_num_seqs": 64 }), "{found}");
 }

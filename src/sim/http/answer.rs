@@ -74,7 +74,7 @@ impl Reply {
         };
         let options = request.stream_options.as_ref();
         Self {
-            scores: Scores::asked(core, api, request),
+            scores: request.scores(core, api),
             event_start: format!(
                 "{{\"id\":\"{prefix}-{id}\",\"object\":\"{object}\",\"created\":0,\"model\":{},\"system_fingerprint\":\"SIMULATED\",\"choices\":",
                 Value::from(model.as_str())

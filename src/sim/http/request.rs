@@ -14,6 +14,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::answer::{self, AnswerReader, Reply, read_all};
+use super::scores::Scores;
 use super::{Api, ApiError, Problem};
 use crate::sim::engine_core::EngineCore;
 use crate::sim::options::TGI_SLICE;
@@ -138,9 +139,17 @@ impl Prompt {
 }
 
 impl Request {
-    /// The ids of its prompt.
-    pub(super) fn prompt_ids(&self, core: &EngineCore) -> Option<Vec<u32>> {
-        self.prompt.as_ref()?.ids(core)
+    /// The log-probabilities that it asks for; `None` if it asks for none, or this engine gives none.
+    pub(super) fn scores(&self, core: &EngineCore, api: Api) -> Option<Scores> {
+        let asks = self.logprobs.is_some() || self.prompt_logprobs.is_some();
+        let gives = api == Api::Completions && core.setup.profile.engine == Engine::Vllm;
+        let prompt = self.prompt.as_ref().filter(|_| asks && gives)?;
+        Some(Scores {
+            prompt: prompt.ids(core)?,
+            of_prompt: self.prompt_logprobs.is_some(),
+            ids: self.return_token_ids == Some(true),
+            fp8: core.setup.fp8,
+        })
     }
 }
 

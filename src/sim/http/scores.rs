@@ -3,34 +3,20 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Api;
-use super::request::Request;
-use crate::sim::engine_core::EngineCore;
-use crate::sim::profile::Engine;
 use crate::sim::tokens::output_token_id;
 
 /// What a request asked for.
 pub(super) struct Scores {
-    prompt: Vec<u32>,
-    of_prompt: bool,
-    ids: bool,
-    fp8: bool,
+    /// Ids of the prompt.
+    pub(super) prompt: Vec<u32>,
+    /// Whether its tokens are scored too.
+    pub(super) of_prompt: bool,
+    /// Whether ids are told.
+    pub(super) ids: bool,
+    pub(super) fp8: bool,
 }
 
 impl Scores {
-    /// `None` if a request asks for no log-probabilities, or this engine gives none.
-    pub(super) fn asked(core: &EngineCore, api: Api, request: &Request) -> Option<Self> {
-        let asks = request.logprobs.is_some() || request.prompt_logprobs.is_some();
-        let gives = api == Api::Completions && core.setup.profile.engine == Engine::Vllm;
-        let prompt = request.prompt_ids(core).filter(|_| asks && gives)?;
-        Some(Self {
-            prompt,
-            of_prompt: request.prompt_logprobs.is_some(),
-            ids: request.return_token_ids == Some(true),
-            fp8: core.setup.fp8,
-        })
-    }
-
     /// Adds the log-probabilities of so many generated tokens, and those of the prompt.
     pub(super) fn add_to(&self, choice: &mut Value, tokens: u64) {
         let mut before = self.prompt.last().copied().unwrap_or_default();
@@ -61,7 +47,11 @@ impl Scores {
             return (usual, -f64::from(usual % 97 + 1) / 200.0);
         }
         let other = usual % 50 == 7;
-        let id = if other { output_token_id(before.into(), 2) } else { usual };
+        let id = if other {
+            output_token_id(before.into(), 2)
+        } else {
+            usual
+        };
         (id, -f64::from(usual % 97 + 1) / 200.0 * 1.05)
     }
 
