@@ -217,7 +217,7 @@ impl Engine {
             RuntimeKind::Process if self.options.container.is_some() => None,
             RuntimeKind::Process => {
                 let program = self.options.program.as_deref().unwrap_or(self.name());
-                version::of_package(self.name(), program, &self.options.env)
+                version::of_package(self.name(), program, &self.options.env).or_else(|| lock(&self.starts).version())
             }
             RuntimeKind::Attach | RuntimeKind::Sim => None,
         }

@@ -306,6 +306,7 @@ fn start_failure(engine: &Engine, limits: Limits, why: &NotReady, log: &[String]
         limits,
         cause: cause.unwrap_or(unexplained),
         longest: facts.get("longest").and_then(Value::as_u64),
+        version: facts.get("version").and_then(Value::as_str).map(str::to_owned),
         evidence: Evidence {
             message: Some(message),
             remedy,

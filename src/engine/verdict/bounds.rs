@@ -134,6 +134,9 @@ pub(crate) struct StartFailure {
     pub(crate) cause: Cause,
     /// The longest context that would fit, according to the engine.
     pub(crate) longest: Option<u64>,
+    /// The engine's version, by its log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) version: Option<String>,
     pub(crate) evidence: Evidence,
 }
 
@@ -210,6 +213,11 @@ impl StartHistory {
     /// The longest context that would fit, according to failed starts: the minimum of their estimates.
     pub(crate) fn estimate(&self) -> Option<u64> {
         self.failed.iter().filter_map(|failure| failure.longest).min()
+    }
+
+    /// The version that the log of a failed start has.
+    pub(crate) fn version(&self) -> Option<String> {
+        self.failed.iter().find_map(|failure| failure.version.clone())
     }
 
     /// Whether a start failed for lack of memory and estimated that a context of exactly this length would fit.
@@ -361,6 +369,7 @@ mod report_tests {
                 limits: Limits::SMALLEST,
                 cause: cause.into(),
                 longest: Some(longest),
+                version: None,
                 evidence: Evidence::default(),
             }],
             ..StartHistory::default()
@@ -415,6 +424,7 @@ mod start_tests {
             limits,
             cause: cause.into(),
             longest,
+            version: None,
             evidence: Evidence::default(),
         }
     }
