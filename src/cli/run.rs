@@ -557,6 +557,10 @@ fn conclude(
         program.note("nothing is known to fit");
         return Ok(1);
     }
+    if let Some(missed) = result["missed"].as_str() {
+        program.note(missed);
+        return Ok(Kind::Threshold.exit_code());
+    }
     Ok(0)
 }
 

@@ -94,7 +94,8 @@ pub mod record {
     }
 
     /// Shows a result as your own text, and returns the value: as a script's last expression, the text is shown to
-    /// people and `--json` contains the value.
+    /// people and `--json` contains the value. A map whose `missed` is a text, a limit that is not kept, ends the run with
+    /// exit status 4.
     ///
     /// # Errors
     ///
