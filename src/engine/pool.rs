@@ -42,10 +42,9 @@ impl Pool {
         let new = |options| Engine::new(context.clone(), Arc::clone(adapter), options);
         let mut engines: Vec<Engine> = all.into_iter().map(new).collect::<Result<_>>()?;
         let shown = shown_together(&engines);
-        let (starting, starts) = (Arc::default(), Arc::default());
+        let starts = Arc::default();
         for engine in &mut engines {
             engine.shown = shown.clone();
-            engine.starting = Arc::clone(&starting);
             engine.starts = Arc::clone(&starts);
         }
         let busy = Mutex::default;

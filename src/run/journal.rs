@@ -109,12 +109,13 @@ impl Journal {
     /// Continues the journal of an earlier execution. It may not exist: in a new folder, or after a kill at the start.
     /// Passes its events to `each`, cuts off a torn last line, and sets aside untrusted lines. Any other unreadable
     /// line is an error. Also returns a note about the lines set aside.
-    pub(super) fn open(folder: &Folder, mut each: impl FnMut(Event)) -> Result<(Self, Option<String>)> {
+    pub(super) fn open(folder: &Folder, mut each: impl FnMut(Option<u64>, Event)) -> Result<(Self, Option<String>)> {
         let path = folder.path().join(JOURNAL);
         let file = folder.append(JOURNAL.as_ref())?;
         lock(&file, &path)?;
         let extent = read_lines(&file, &path, |number, entry| {
-            each(entry.map_err(|error| damaged(&path, number, &error))?.event);
+            let entry = entry.map_err(|error| damaged(&path, number, &error))?;
+            each(entry.engine, entry.event);
             Ok(())
         })?;
         let mut note = None;
@@ -339,6 +340,14 @@ struct Finished {
     point: Option<JsonText>,
 }
 
+/// A trial of an earlier execution.
+#[derive(Debug)]
+struct Trial {
+    key: Key,
+    what: JsonText,
+    ended: bool,
+}
+
 /// Answers in order, by call.
 type Answers = HashMap<Key, VecDeque<Finished>>;
 
@@ -348,8 +357,10 @@ pub(super) struct Replay {
     answers: Answers,
     /// Answers within unfinished experiments whose parts count, by experiment.
     parts: HashMap<Key, Answers>,
-    /// Answers within the experiment that runs now.
-    current: Answers,
+    /// Answers within the experiments that run now, by engine.
+    current: HashMap<Option<u64>, Answers>,
+    /// Trials that were not asked for again, in the order in which they ended or, if they did not, began.
+    trials: Vec<Trial>,
     /// Ids of the probes whose answers were recorded, by point.
     recorded: HashMap<String, HashSet<u64>>,
     /// The highest id.
@@ -361,17 +372,31 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// Adds the next event of an earlier execution.
-    pub(super) fn add(&mut self, event: Event) {
-        let top_level = self.experiment_depth.is_top_level(&event);
+    /// Adds the next event of an earlier execution, about `engine` if there were several.
+    pub(super) fn add(&mut self, engine: Option<u64>, event: Event) {
+        let outermost = self.experiment_depth.within(engine).is_none();
+        let top_level = self.experiment_depth.is_top_level(engine, &event);
         match event {
+            Event::Began { kind, args, .. } if outermost && kind == OperationKind::Experiment => {
+                let key = key(kind.name(), &args);
+                if !self.trials.iter().any(|trial| trial.key == key && !trial.ended) {
+                    self.add_trial(key, &args, false);
+                }
+            }
+            Event::GivenUp { kind, args } if top_level => {
+                self.take_trial(&key(kind.name(), &args), false);
+            }
             Event::Done { id, args, operation } => {
                 self.last = self.last.max(id);
                 let key = key(operation.kind().name(), &args);
-                let answers = match self.experiment_depth.in_parts {
+                if top_level && operation.kind() == OperationKind::Experiment {
+                    self.take_trial(&key, false);
+                    self.add_trial(key, &args, true);
+                }
+                let answers = match self.experiment_depth.within(engine).map(|depth| depth.in_parts) {
                     _ if top_level => &mut self.answers,
-                    Some(experiment) => self.parts.entry(experiment).or_default(),
-                    None => return,
+                    Some(Some(experiment)) => self.parts.entry(experiment).or_default(),
+                    _ => return,
                 };
                 let point = matches!(operation, Operation::Probe(_)).then(|| JsonText::from(&args["point"]));
                 let answer = JsonText::from(&operation.for_script(id));
@@ -403,26 +428,54 @@ impl Replay {
         }
     }
 
+    fn add_trial(&mut self, key: Key, args: &Value, ended: bool) {
+        // A program that ran in an engine is an experiment too.
+        if args["trial"].is_object() {
+            let what = JsonText::from(&args["trial"]);
+            self.trials.push(Trial { key, what, ended });
+        }
+    }
+
+    fn take_trial(&mut self, key: &Key, ended: bool) {
+        let is_this = |trial: &Trial| trial.key == *key && trial.ended == ended;
+        if let Some(at) = self.trials.iter().position(is_this) {
+            self.trials.remove(at);
+        }
+    }
+
+    /// The trials that were not asked for again, `#{ what, ended }`: in the order in which they ended, then those that were
+    /// cut off.
+    pub(super) fn trials(&self) -> Vec<Value> {
+        let (ended, cut_off): (Vec<_>, Vec<_>) = self.trials.iter().partition(|trial| trial.ended);
+        let all = ended.into_iter().chain(cut_off);
+        all.map(|trial| json!({ "what": trial.what.value(), "ended": trial.ended }))
+            .collect()
+    }
+
     /// Removes and returns the next answer to this call.
     pub(super) fn answer(&mut self, kind: OperationKind, args: &Value) -> Option<Value> {
         if self.answers.is_empty() && self.current.is_empty() {
             return None;
         }
         let key = key(kind.name(), args);
-        let all = [&mut self.current, &mut self.answers];
-        let found = all.into_iter().find_map(|answers| answers.get_mut(&key)?.pop_front());
-        found.map(|found| found.answer.value())
+        let next = |answers: &mut Answers| answers.get_mut(&key)?.pop_front();
+        let running = self.current.get_mut(&engine_number()).and_then(next);
+        let found = running.or_else(|| next(&mut self.answers))?;
+        self.take_trial(&key, true);
+        Some(found.answer.value())
     }
 
-    /// From now on, the answers within this experiment count. It did not finish.
+    /// From now on, the answers within this experiment count for the engine of this thread. It did not finish.
     pub(super) fn enter(&mut self, args: &Value) {
         let experiment = key(OperationKind::Experiment.name(), args);
-        self.current = self.parts.remove(&experiment).unwrap_or_default();
+        self.take_trial(&experiment, false);
+        let parts = self.parts.remove(&experiment).unwrap_or_default();
+        self.current.insert(engine_number(), parts);
     }
 
-    /// The experiment is over.
+    /// The experiment of this engine is over.
     pub(super) fn leave(&mut self) {
-        self.current.clear();
+        self.current.remove(&engine_number());
     }
 
     /// Discards the answers that a boundary recorded for this point, so that it is probed again.
@@ -482,39 +535,53 @@ fn key(kind: &str, args: &Value) -> Key {
     Sha256::digest(format!("{kind} {}", hidden_value(args.clone()))).into()
 }
 
-/// How deep within experiments the events are: a trial may run a program, which is one too.
+/// How deep within experiments the events of each engine are: a trial may run a program, which is one too, and several
+/// engines may be measured at the same time.
 #[derive(Debug, Default)]
-pub(super) struct ExperimentDepth {
+pub(super) struct ExperimentDepth(HashMap<Option<u64>, Depth>);
+
+#[derive(Debug, Default)]
+struct Depth {
     depth: usize,
     /// The newest outermost experiment, if its parts count without it.
     in_parts: Option<Key>,
 }
 
 impl ExperimentDepth {
-    /// Adds the next event. Returns whether it is outside of every experiment.
-    pub(super) fn is_top_level(&mut self, event: &Event) -> bool {
+    /// The experiment that the events of an engine are within: that of the script, else its own.
+    fn within(&self, engine: Option<u64>) -> Option<&Depth> {
+        let own = [None, engine].into_iter().filter_map(|engine| self.0.get(&engine));
+        own.into_iter().find(|depth| depth.depth > 0)
+    }
+
+    /// Adds the next event of an engine. Returns whether it is outside of every experiment.
+    pub(super) fn is_top_level(&mut self, engine: Option<u64>, event: &Event) -> bool {
         match event {
             Event::Began { kind, args, in_parts } if *kind == OperationKind::Experiment => {
-                if self.depth == 0 {
-                    self.in_parts = in_parts.then(|| key(kind.name(), args));
+                let own = self.0.entry(engine).or_default();
+                if own.depth == 0 {
+                    own.in_parts = in_parts.then(|| key(kind.name(), args));
                 }
-                self.depth += 1;
+                own.depth += 1;
             }
             Event::Done {
                 operation: Operation::Experiment(_),
                 ..
             }
-            | Event::GivenUp { .. } => self.depth = self.depth.saturating_sub(1),
+            | Event::GivenUp { .. } => {
+                let own = self.0.entry(engine).or_default();
+                own.depth = own.depth.saturating_sub(1);
+            }
             // Experiments of the previous execution ended with it.
-            Event::Resumed { .. } => self.depth = 0,
+            Event::Resumed { .. } => self.0.values_mut().for_each(|own| own.depth = 0),
             _ => {}
         }
-        self.depth == 0
+        self.within(engine).is_none()
     }
 
-    /// Whether the parts of the newest outermost experiment count without it.
-    pub(super) fn counts_in_parts(&self) -> bool {
-        self.in_parts.is_some()
+    /// Whether the parts of the newest outermost experiment of an engine count without it.
+    pub(super) fn counts_in_parts(&self, engine: Option<u64>) -> bool {
+        self.0.get(&engine).is_some_and(|own| own.in_parts.is_some())
     }
 }
 
@@ -534,7 +601,7 @@ mod tests {
 
     fn reopen(folder: &Path) -> Result<(Vec<Event>, Journal, Option<String>)> {
         let mut events = Vec::new();
-        let (journal, note) = Journal::open(&Folder::open(folder)?, |event| events.push(event))?;
+        let (journal, note) = Journal::open(&Folder::open(folder)?, |_, event| events.push(event))?;
         Ok((events, journal, note))
     }
 
@@ -706,9 +773,9 @@ mod replay_tests {
     fn the_kth_call_gets_the_kth_answer() {
         let mut replay = Replay::default();
         let point = json!({ "input": 1, "output": 2 });
-        replay.add(read(point.clone(), "first"));
-        replay.add(read(json!({ "input": 2 }), "other"));
-        replay.add(read(point.clone(), "second"));
+        replay.add(None, read(point.clone(), "first"));
+        replay.add(None, read(json!({ "input": 2 }), "other"));
+        replay.add(None, read(point.clone(), "second"));
         assert_eq!(replay.size(), (3, 0));
         let same = json!({ "output": 2, "input": 1 });
         assert_eq!(
@@ -725,7 +792,7 @@ mod replay_tests {
     fn a_call_with_a_secret_finds_its_redacted_answer() {
         super::super::add_secrets(["given-in-a-test-of-the-replay".to_owned()]);
         let mut replay = Replay::default();
-        replay.add(read(json!({ "env": "***" }), "answer"));
+        replay.add(None, read(json!({ "env": "***" }), "answer"));
         let args = json!({ "env": "given-in-a-test-of-the-replay" });
         assert_eq!(replay.answer(OperationKind::File, &args), Some(json!("answer")));
     }
@@ -749,12 +816,13 @@ mod replay_tests {
             answer,
         };
         // A probe that was retried once.
-        (1..=2).for_each(|id| replay.add(probed(id)));
-        replay.add(recorded(
-            json!({ "verdict": "ok", "id": 2, "spent": { "answers": [1, 2] } }),
-        ));
+        (1..=2).for_each(|id| replay.add(None, probed(id)));
+        replay.add(
+            None,
+            recorded(json!({ "verdict": "ok", "id": 2, "spent": { "answers": [1, 2] } })),
+        );
         // A probe that was repeated, but not recorded before the kill.
-        replay.add(probed(3));
+        replay.add(None, probed(3));
         assert_eq!(replay.unrecorded(), [json!({ "input": 1, "concurrency": 1 })]);
         replay.forget(&Point::default().with("input", 2));
         assert_eq!(replay.size().0, 3, "another point");
@@ -784,16 +852,16 @@ mod replay_tests {
             operation: Operation::Experiment(json!("measured")),
         };
         let mut replay = Replay::default();
-        replay.add(began(trial(1)));
-        replay.add(read(load.clone(), "within the first"));
-        replay.add(measured(trial(1)));
-        replay.add(began(trial(2)));
-        replay.add(given_up(trial(2)));
-        replay.add(read(load.clone(), "by itself"));
-        replay.add(began(trial(3)));
-        replay.add(read(load.clone(), "within one that was killed"));
-        replay.add(Event::Resumed { answers: 2, points: 0 });
-        replay.add(read(load.clone(), "of the next execution"));
+        replay.add(None, began(trial(1)));
+        replay.add(None, read(load.clone(), "within the first"));
+        replay.add(None, measured(trial(1)));
+        replay.add(None, began(trial(2)));
+        replay.add(None, given_up(trial(2)));
+        replay.add(None, read(load.clone(), "by itself"));
+        replay.add(None, began(trial(3)));
+        replay.add(None, read(load.clone(), "within one that was killed"));
+        replay.add(None, Event::Resumed { answers: 2, points: 0 });
+        replay.add(None, read(load.clone(), "of the next execution"));
         assert_eq!(
             replay.answer(OperationKind::Experiment, &trial(1)),
             Some(json!("measured"))
@@ -822,14 +890,14 @@ mod replay_tests {
         };
         let mut replay = Replay::default();
         // The first of two equal trials finished, the second was cut off after a program and a load within it.
-        replay.add(began(&trial, true));
-        replay.add(read(load.clone(), "of the first"));
-        replay.add(measured(&trial));
-        replay.add(began(&trial, true));
-        replay.add(began(&program, false));
-        replay.add(measured(&program));
-        replay.add(read(load.clone(), "of the second"));
-        replay.add(Event::Resumed { answers: 3, points: 0 });
+        replay.add(None, began(&trial, true));
+        replay.add(None, read(load.clone(), "of the first"));
+        replay.add(None, measured(&trial));
+        replay.add(None, began(&trial, true));
+        replay.add(None, began(&program, false));
+        replay.add(None, measured(&program));
+        replay.add(None, read(load.clone(), "of the second"));
+        replay.add(None, Event::Resumed { answers: 3, points: 0 });
         assert_eq!(replay.answer(OperationKind::File, &load), None, "outside of the trial");
         let run = super::super::Run {
             replay: replay.into(),
@@ -851,13 +919,61 @@ mod replay_tests {
     }
 
     #[test]
+    fn trials_at_the_same_time_are_apart() {
+        let [a, b] = ["a", "b"].map(|name| json!({ "trial": { "setting": name } }));
+        let load = json!({ "requests": 4 });
+        let began = |args: &Value| Event::Began {
+            kind: OperationKind::Experiment,
+            args: args.clone(),
+            in_parts: true,
+        };
+        let mut replay = Replay::default();
+        replay.add(Some(1), began(&a));
+        replay.add(Some(2), began(&b));
+        replay.add(Some(1), read(load.clone(), "of a"));
+        replay.add(Some(2), read(load.clone(), "of b"));
+        replay.add(
+            Some(2),
+            Event::Done {
+                id: 1,
+                args: b.clone(),
+                operation: Operation::Experiment(json!("measured")),
+            },
+        );
+        replay.add(None, Event::Resumed { answers: 2, points: 0 });
+        let trial = |args: &Value, ended: bool| json!({ "what": args["trial"], "ended": ended });
+        assert_eq!(replay.trials(), [trial(&b, true), trial(&a, false)]);
+        let run = super::super::Run {
+            replay: replay.into(),
+            ..Default::default()
+        };
+        let again = |args: &Value| {
+            run.measure_trial(args.clone(), true, || -> Result<Operation> {
+                Ok(Operation::Experiment(
+                    run.replay(OperationKind::File, &load).unwrap_or_default(),
+                ))
+            })
+        };
+        let both = std::thread::scope(|scope| {
+            let first = scope.spawn(|| super::super::for_engine(1, || again(&a)));
+            let second = super::super::for_engine(2, || again(&b));
+            (first.join().unwrap().unwrap(), second.unwrap())
+        });
+        assert_eq!(both, (json!("of a"), json!("measured")));
+        assert!(run.earlier_trials().is_empty());
+    }
+
+    #[test]
     fn failed_starts_are_those_of_the_same_engine_and_are_kept() {
         let mut replay = Replay::default();
         let engine = |name: &str| json!({ "engine": name });
-        replay.add(Event::StartFailed {
-            args: engine("vllm"),
-            failure: json!(1),
-        });
+        replay.add(
+            None,
+            Event::StartFailed {
+                args: engine("vllm"),
+                failure: json!(1),
+            },
+        );
         assert_eq!(replay.failed_starts(&engine("vllm")), [json!(1)]);
         assert_eq!(replay.failed_starts(&engine("vllm")), [json!(1)]);
         assert!(replay.failed_starts(&engine("tgi")).is_empty());

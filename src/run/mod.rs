@@ -250,6 +250,12 @@ impl Run {
         Ok(answer)
     }
 
+    /// The trials of earlier executions that this one did not ask for yet, `#{ what, ended }`: in the order in which they
+    /// ended, then those that were cut off.
+    pub fn earlier_trials(&self) -> Vec<Value> {
+        lock(&self.replay).trials()
+    }
+
     /// The points of probes that earlier executions finished, but that no boundary recorded and that were not replayed
     /// yet.
     pub fn unrecorded(&self) -> Vec<Value> {

@@ -4,6 +4,7 @@
 //! The journal is authoritative. A lost manifest is derived from it, with fewer fields. Damaged parts are left out and
 //! noted.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize as _;
@@ -98,8 +99,8 @@ pub struct RecordedRun {
     experiment_depth: ExperimentDepth,
     /// The first damage of the journal that prevents a resume.
     damage: Option<Fault>,
-    /// Loads of the experiment under way.
-    pending: Vec<RecordedLoad>,
+    /// Loads of the experiments under way, by engine.
+    pending: BTreeMap<Option<u64>, Vec<RecordedLoad>>,
 }
 
 /// A load's arguments and its answer.
@@ -315,7 +316,8 @@ impl RecordedRun {
             found.missing.push(note);
         }
         found.stages = read_stages(folder, &mut found.missing);
-        found.experiment_loads.append(&mut found.pending);
+        let pending = std::mem::take(&mut found.pending);
+        found.experiment_loads.extend(pending.into_values().flatten());
         drop_unreadable(&mut found);
         Ok(found)
     }
@@ -351,7 +353,7 @@ impl RecordedRun {
                         sessions.add(&entry.time, entry.engine, &entry.event);
                         self.last = Some(entry.time.clone());
                         self.totals.count(&entry.event);
-                        self.apply(entry.event, entry.time);
+                        self.apply(entry.engine, entry.event, entry.time);
                         return Ok(());
                     }
                     Ok(_) => {}
@@ -402,8 +404,8 @@ impl RecordedRun {
         &mut self.boundaries[index]
     }
 
-    fn apply(&mut self, event: Event, time: String) {
-        let top_level = self.experiment_depth.is_top_level(&event);
+    fn apply(&mut self, engine: Option<u64>, event: Event, time: String) {
+        let top_level = self.experiment_depth.is_top_level(engine, &event);
         match event {
             Event::Boundary { index, axes } => self.boundary(index).described = axes,
             Event::Point {
@@ -452,15 +454,16 @@ impl RecordedRun {
                 });
                 match operation {
                     Operation::Load(answer) if top_level => self.loads.push((args, *answer)),
-                    Operation::Load(answer) => self.pending.push((args, *answer)),
+                    Operation::Load(answer) => self.pending.entry(engine).or_default().push((args, *answer)),
                     Operation::Job(answer) => self.jobs.push(answer),
                     Operation::Experiment(answer) => {
                         // Its loads are known by what it tried.
-                        for (load, _) in self.pending.iter_mut().filter(|(load, _)| load["trial"].is_null()) {
+                        let own = self.pending.entry(engine).or_default();
+                        for (load, _) in own.iter_mut().filter(|(load, _)| load["trial"].is_null()) {
                             load["trial"] = args["trial"].clone();
                         }
                         if top_level {
-                            self.experiment_loads.append(&mut self.pending);
+                            self.experiment_loads.append(own);
                         }
                         if args["trial"]["point"].is_object() && answer["verdict"].is_string() {
                             self.configurations.push((args, answer));
@@ -473,9 +476,8 @@ impl RecordedRun {
             Event::Resumed { .. } => {
                 self.fault = None;
                 self.loading = None;
-                if !self.experiment_depth.counts_in_parts() {
-                    self.pending.clear();
-                }
+                let depth = &self.experiment_depth;
+                self.pending.retain(|engine, _| depth.counts_in_parts(*engine));
             }
             Event::End { status, value } => match status {
                 RunStatus::Done => self.result = Some(value),
@@ -621,6 +623,29 @@ fn drop_bad_points(boundary: &mut RecordedBoundary) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loads_of_trials_at_the_same_time_belong_to_their_own() {
+        let args = |name: &str| json!({ "trial": { "setting": name } });
+        let began = |name| Event::Began {
+            kind: OperationKind::Experiment,
+            args: args(name),
+            in_parts: true,
+        };
+        let done = |args, operation| Event::Done { id: 1, args, operation };
+        let load = || done(json!({}), Operation::Load(Box::default()));
+        let ended = |name| done(args(name), Operation::Experiment(json!({})));
+        let mut run = RecordedRun::default();
+        let of_both = [began("a"), load(), load(), ended("a")];
+        let events = of_both.into_iter().map(|event| (1, event));
+        let mut events: Vec<_> = events.collect();
+        events.splice(1..1, [(2, began("b")), (2, load()), (2, ended("b"))]);
+        for (engine, event) in events {
+            run.apply(Some(engine), event, String::new());
+        }
+        let trials = run.experiment_loads.iter().map(|(load, _)| &load["trial"]["setting"]);
+        assert_eq!(trials.collect::<Vec<_>>(), ["b", "a", "a"]);
+    }
 
     #[test]
     fn usage_files_of_every_execution_are_found() {

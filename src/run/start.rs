@@ -54,7 +54,7 @@ impl Run {
         let warnings = remember_texts(&manifest.run, plan).into_iter().collect();
         // The manifest marks the folder as a run's: a run that is killed after this line can be resumed.
         manifest.write(&folder)?;
-        let (journal, _) = Journal::open(&folder, |_| ())?;
+        let (journal, _) = Journal::open(&folder, |_, _| ())?;
         let run = Self::with_writer(folder, journal, manifest, Replay::default(), Totals::default(), plan)?;
         run.note_attempt()?;
         Ok((run, warnings))
@@ -72,9 +72,9 @@ impl Run {
             begin_attempt(&folder, attempt)?;
         }
         let (mut replay, mut totals) = (Replay::default(), Totals::default());
-        let (journal, set_aside) = Journal::open(&folder, |event| {
+        let (journal, set_aside) = Journal::open(&folder, |engine, event| {
             totals.count(&event);
-            replay.add(event);
+            replay.add(engine, event);
         })?;
         // Not earlier: until the journal was locked, another process could change it.
         let mut manifest = Manifest::read(&folder)?;

@@ -177,6 +177,9 @@ pub struct Services {
     starting: Mutex<Vec<JoinHandle<()>>>,
     containers: ContainerRegistry,
     count: AtomicUsize,
+    /// Held by an engine from the choice of a server's name until the event of its start is noted, so that servers are
+    /// numbered in the order of these events.
+    pub naming: Mutex<()>,
     swept: OnceCell<()>,
 }
 

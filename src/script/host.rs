@@ -254,6 +254,8 @@ pub(super) struct LogOptions {
 pub(super) struct TrialOptions {
     /// Whether a resume takes the answers within it.
     pub(super) in_parts: bool,
+    /// The number of the engine among those that are measured at the same time, from 1.
+    pub(super) number: Option<u64>,
 }
 
 impl Service {

@@ -41,9 +41,6 @@ pub struct Engine {
     pub(crate) key: Option<ApiKey>,
     /// The options as the journal shows them: those of all engines of a pool.
     pub(crate) shown: Value,
-    /// Held by an engine of a pool from the choice of a server's name until the event of its start is noted, so that
-    /// servers are numbered in the order of these events.
-    pub(crate) starting: Arc<Mutex<()>>,
     /// The starts so far of all engines of the pool.
     pub(crate) starts: Arc<Mutex<StartHistory>>,
     live: Mutex<Live>,
@@ -121,7 +118,6 @@ impl Engine {
             shown: options.shown(),
             options,
             runtime,
-            starting: Arc::default(),
             starts: Arc::default(),
             live: Mutex::default(),
         })

@@ -92,7 +92,7 @@ pub(crate) fn ensure(engine: &Engine, live: &mut Live, requested: Limits) -> Res
         return Err(preview(engine, whole)?);
     }
     if engine.runtime == RuntimeKind::Attach {
-        let _starting = lock(&engine.starting);
+        let _starting = lock(&engine.context.services.naming);
         let ready = attach_to(engine, find_server(engine)?, &mut live.stages)?;
         register_running(engine, live, ready, None)?;
         return Ok(Ensured::Running(true));

@@ -79,7 +79,7 @@ pub(crate) fn start_with(
     let options = engine.adapter_options(Some(limits));
     let launch = engine.launch(&options)?;
     let server = {
-        let _starting = lock(&engine.starting);
+        let _starting = lock(&engine.context.services.naming);
         let server = launch_server(engine, launch)?;
         engine.phase(EnginePhase::Loading, &shown)?;
         server

@@ -11,7 +11,7 @@ use crate::engine::{Limits, LimitsOption, await_reachable, engine_flag, known_fl
 use crate::experiment::{Experiment, Measurements};
 use crate::fault::{Fault, Result};
 use crate::prompt::Content;
-use crate::run::Event;
+use crate::run::{Event, for_engine};
 use crate::script::convert::caught;
 use crate::script::host::{EngineHandle, Host, LogOptions, TrialOptions};
 use crate::script::signature::misspelt_axis;
@@ -599,11 +599,11 @@ pub mod methods {
     /// `std/tune/settings` reads them.
     ///
     /// `flag` sets it (`off` turns a switch off), or the launch option `option` does. `kind` is `count`, `share`,
-    /// `switch`, `choice` (of `values`) or `word`; `values` are what a search tries, `[]` if only what the user names; `usual` is the engine's default, `()` if that depends on model
+    /// `switch`, `choice` (of `values`), `word` or `speculation` (maps as that option of `engines::describe` takes them); `values` are what a search tries, `[]` if only what the user names; `usual` is the engine's default, `()` if that depends on model
     /// and device. `cost` is `restart` or `cold_restart`. `kv` and `spare` say whether a larger value leaves `more`,
     /// `less` or the `same` memory for the KV cache and for steps. `excludes` are combinations that the engine refuses,
-    /// `#{ value, setting, than }`: `setting` below the setting `than` (or `total`, input and output together), while
-    /// this one is `value` (`()`: whatever it is).
+    /// `#{ value, setting, than, most }`: `setting` below the setting `than` (or `total`, input and output together), or
+    /// above `most`, while this one is `value` (`()`: whatever it is; of a speculation, its method, or `on`).
     ///
     /// # Errors
     ///
@@ -685,8 +685,9 @@ pub mod methods {
         trial_with(context, engine, what, measure, Map::new())
     }
 
-    /// Measures one start of an experiment as above. Option: `in_parts` (false): if the run is killed, a resume takes
-    /// the answers of probes and loads inside, and repeats only the others, on a new start of the engine.
+    /// Measures one start of an experiment as above. Options: `in_parts` (false): if the run is killed, a resume takes
+    /// the answers of probes and loads inside, and repeats only the others, on a new start of the engine; `number`: of
+    /// engines that are measured at the same time (`in_parallel`), which one this is, from 1.
     ///
     /// # Errors
     ///
@@ -711,13 +712,19 @@ pub mod methods {
     ) -> Caught<Dynamic> {
         begin_call(&context);
         let what = from_script(&Dynamic::from(what))?;
-        let TrialOptions { in_parts } = options(given)?;
+        let TrialOptions { in_parts, number } = options(given)?;
         let handle = engine.clone();
-        let answer = crate::engine::trial(engine.0.first(), &what, in_parts, || -> Caught<Value> {
-            let measured: Dynamic = measure.call_within_context(&context, (handle,))?;
-            Ok(from_script(&measured)?)
-        })?;
-        Ok(to_script(&answer)?)
+        let trial = || {
+            crate::engine::trial(engine.0.first(), &what, in_parts, || -> Caught<Value> {
+                let measured: Dynamic = measure.call_within_context(&context, (handle,))?;
+                Ok(from_script(&measured)?)
+            })
+        };
+        let answer = match number {
+            Some(number) => for_engine(number, trial),
+            None => trial(),
+        };
+        Ok(to_script(&answer?)?)
     }
 
     /// Runs a load on the engine, which is started if necessary, and returns its statistics.
@@ -832,6 +839,20 @@ pub mod trials {
         let order = crate::experiment::order(settings, repeats, begin_call(&context).settings.seed);
         let index = |index: usize| Dynamic::from_int(i64::try_from(index).unwrap_or(i64::MAX));
         Ok(order.into_iter().map(index).collect())
+    }
+
+    /// The trials (`engine.trial`) that earlier executions of a resumed run measured or began, and that this one has not
+    /// asked for yet: an array of `#{ what, ended }`, in the order in which they ended, and then those that were cut off.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// assert(trials::earlier() == [], "no run was resumed");
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn earlier(context: NativeCallContext) -> Caught<Array> {
+        let earlier = begin_call(&context).run.earlier_trials();
+        Ok(earlier.iter().map(to_script).collect::<Result<_>>()?)
     }
 
     /// Compares settings with the first one, by every metric. Returns `measured` with `comparisons`, and empty
