@@ -164,6 +164,8 @@ pub enum SettingKind {
     Choice,
     /// Any word.
     Word,
+    /// Maps as the launch option `speculation` takes them; off by default.
+    Speculation,
 }
 
 /// Cost of another value of a setting.
@@ -189,17 +191,22 @@ pub enum MemoryEffect {
 }
 
 /// A combination that the engine refuses: `setting` is below the value of `than`, a setting or `total` (the longest
-/// input and output together), while this setting has the value `value` (any if null).
+/// input and output together), or above `most`, while this setting has the value `value` (any if null; of a speculation,
+/// its method, or `on`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exclusion {
     /// Value of the setting with this exclusion.
     #[serde(default)]
     pub value: Value,
-    /// Setting that is too small.
+    /// The other setting.
     pub setting: String,
-    /// The setting, or `total`, that it must reach.
+    /// The setting, or `total`, that it must reach; empty if there is none.
+    #[serde(default)]
     pub than: String,
+    /// What it may be at most: a number, or false for a switch.
+    #[serde(default)]
+    pub most: Value,
 }
 
 /// Names of variables and flags that cannot send the Hugging Face token elsewhere, whatever their value.

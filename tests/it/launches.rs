@@ -293,7 +293,7 @@ fn tensorrt_llm_gets_in_a_file_what_its_command_line_does_not_take() {
     assert_eq!(entries["moe_config"], json!({ "backend": "CUTLASS" }));
     let command = launch("tensorrt_llm", &given).unwrap().command;
     assert!(command.contains(&"--pp_size=2".to_owned()) && !command.iter().any(|word| word.contains("moe_config")));
-    for engine in ["sglang", "tgi", "llamacpp", "ollama", "transformers"] {
+    for engine in ["tgi", "llamacpp", "ollama", "transformers"] {
         let fault = launch(engine, &json!({ "speculation": speculation(Value::Null) })).unwrap_err();
         assert!(
             fault.message.contains("`speculation`") && fault.hint.is_some(),
@@ -314,6 +314,22 @@ fn tensorrt_llm_gets_in_a_file_what_its_command_line_does_not_take() {
         config,
         json!({ "method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 2 })
     );
+    let words = |given: Value| {
+        let all = launch("sglang", &json!({ "speculation": given })).unwrap().command;
+        let own = all.iter().filter_map(|word| word.strip_prefix("--speculative-"));
+        own.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(words(speculation(Value::Null)), "algorithm=NGRAM num-draft-tokens=4");
+    assert_eq!(
+        words(json!({ "draft": 3, "method": "mtp", "model": null, "ngram": null, "max_concurrency": null })),
+        "algorithm=NEXTN num-steps=3 eagle-topk=1 num-draft-tokens=4"
+    );
+    assert_eq!(
+        words(json!({ "draft": 3, "method": "eagle3", "model": "a/b", "ngram": null, "max_concurrency": null })),
+        "algorithm=EAGLE3 num-steps=3 eagle-topk=1 num-draft-tokens=4 draft-model-path=a/b"
+    );
+    let fault = launch("sglang", &json!({ "speculation": speculation(json!(16)) })).unwrap_err();
+    assert!(fault.message.contains("`max_concurrency`"), "{fault}");
     let graphs = extra(json!({ "cuda_graphs": true }));
     assert_eq!(graphs["cuda_graph_config"], json!({ "enable_padding": true }));
     for option in ["quantization", "revision"] {

@@ -83,6 +83,7 @@ fn run_load(engine: &Engine, inputs: LoadInputs, number: u64) -> Result<LoadAnsw
     if let Some(note) = session.clock.note().filter(|_| number == 1) {
         engine.context.run.warn(note)?;
     }
+    warn_of_drafts(engine, session.options.prompts.is_some())?;
     let cursor = running.server.service.logs().cursor();
     let mut done: Vec<Repeat> = Vec::new();
     let (mut died, mut health) = (None, Health::Good);
@@ -114,6 +115,26 @@ fn run_load(engine: &Engine, inputs: LoadInputs, number: u64) -> Result<LoadAnsw
     live.health = health;
     end_requests(engine, &mut live, any)?;
     Ok(answer)
+}
+
+/// Warns of a speculating engine whose drafts are accepted or not by a text that nobody wrote.
+fn warn_of_drafts(engine: &Engine, own_prompts: bool) -> Result<()> {
+    let options = &engine.options;
+    let flags = options.engine_args.iter();
+    let speculates = options.speculation.is_some() || flags.clone().any(|word| word.starts_with("--spec"));
+    let of = match (options.random_weights, own_prompts) {
+        (true, _) => "random weights",
+        (false, false) => "prompts of random tokens",
+        (false, true) => return Ok(()),
+    };
+    if !speculates {
+        return Ok(());
+    }
+    let message = format!(
+        "speculation gains by the drafts that fit the text, and with {of} there is no text: its speed says nothing of yours; \
+         load the model's weights and send `prompts` of your own to compare it"
+    );
+    engine.warn("speculation_without_text", message)
 }
 
 /// Makes sure that the engine serves the largest request. Returns the limits for it.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::launch;
+use super::{adapter, launch};
 
 /// An option, as tests/data/flags/options.py prints it.
 struct Known {
@@ -61,11 +61,21 @@ fn given() -> Vec<Value> {
     given.extend(["auto", "bfloat16", "float16", "float32"].map(|kind| json!({ "dtype": kind })));
     given.extend(["auto", "fp8", "fp8_e4m3", "fp8_e5m2", "bfloat16"].map(|kind| json!({ "kv_cache_dtype": kind })));
     given.extend(["awq", "gptq", "fp8", "bitsandbytes"].map(|kind| json!({ "quantization": kind })));
+    let drafts = |method: &str, model: Value| json!({ "speculation": { "method": method, "draft": 3, "model": model, "ngram": null, "max_concurrency": null } });
+    given.extend(["ngram", "mtp"].map(|method| drafts(method, Value::Null)));
+    given.extend(["eagle", "eagle3", "draft_model"].map(|method| drafts(method, json!("a/b"))));
     given
 }
 
 fn assert_accepted(engine: &str, version: &str) {
     let known = known(version);
+    // The table of settings is that of newer versions.
+    if !["vllm-0.11.0", "sglang-0.5.5"].contains(&version) {
+        let settings = adapter(engine).tunable().unwrap();
+        let flags = settings.iter().flat_map(|setting| [&setting.flag, &setting.off]);
+        let lacking = flags.filter(|flag| !flag.is_empty() && !known.contains_key(*flag));
+        assert_eq!(lacking.collect::<Vec<_>>(), [""; 0], "{version}");
+    }
     for given in given() {
         let launch = launch(engine, &given).unwrap();
         for words in [&launch.command, &launch.args] {
