@@ -1,5 +1,6 @@
 //! A user looks for the launch settings that serve a workload best.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -182,6 +183,14 @@ fn what_cannot_be_is_refused_before_the_first_start() {
     refused(r#"space={"max_num_sequences":[1]}"#, "max_num_seqs");
     refused(r#"space={"max_num_seqs":["many"]}"#, "max_num_seqs");
     refused(r#"space={"kv_cache_dtype":["fp9"]}"#, "fp8");
+    refused(r#"space={"speculation":["ngram"]}"#, "\"method\"");
+    refused(r#"space={"speculation":[{"method":"eagle","draft":3}]}"#, "`model`");
+    refused(
+        r#"space={"speculation":[{"draft":3,"max_concurrency":8}]}"#,
+        "max_concurrency",
+    );
+    refused(r#"space={"tensor_parallel":[2]}"#, "gpus");
+    refused("parallel=2", "cannot share 1 GPUs evenly");
     refused("recipe=other.json", "some/other");
     refused("recipe=empty.json", "recipe");
     refused(r#"slo={"itl_ms":5}"#, "itl_ms");
@@ -294,34 +303,46 @@ fn a_slow_first_start_leaves_time_for_others() {
     assert!(found["enough"].as_u64() > Some(1), "{found}");
 }
 
-/// In races between equals whose windows wander, looking after each eliminates wrongly in few.
+/// In races between equals whose windows wander, looking after each eliminates wrongly in few. The defaults are calibrated,
+/// and the candidate is asked for levels, as `tune` does it.
 #[test]
 fn equals_seldom_lose_a_race() {
     let script = r#"
-        import "std/tune/race" as race;
-        // The interval of a candidate's mean, as a race widens it.
-        let interval = |windows| {
-            let mean = windows.reduce(|sum, value| sum + value, 0.0) / windows.len();
-            let reach = race::radius(windows.len(), race::deviation(windows));
-            [mean - reach, mean + reach]
-        };
+        import "std/tune/goal" as goal;
+        import "std/tune/steps" as steps;
         let x = 7;
         let wrong = 0;
         for number in 0..1000 {
-            let all = [[], []];
-            let wander = [0.0, 0.0];
-            let lost = false;
-            for window in 0..12 {
-                for side in 0..2 {
-                    let sum = 0.0;
-                    for draw in 0..12 { x = (x * 1103515245 + 12345) % 2147483648; sum += x / 2147483648.0; }
-                    wander[side] = 0.5 * wander[side] + 0.0433 * (sum - 6.0);
-                    all[side].push(wander[side]);
+            let goal = goal::goodput(#{ tpot_ms: 30.0 });
+            let defaults = [];
+            let own = [];
+            let ask = steps::calibration(goal, 128);
+            let raced = false;
+            let wander = 0.0;
+            loop {
+                let rows = if raced { own } else { defaults };
+                let level = steps::following(ask, rows);
+                if level == () && raced {
+                    // Without a worth to beat it would have gone on.
+                    if steps::following(ask + #{ beat: 0.0 }, own) != () { wrong += 1; }
+                    break;
                 }
-                let ends = all.map(interval);
-                if window > 1 && (ends[0][1] < ends[1][0] || ends[1][1] < ends[0][0]) { lost = true; break; }
+                if level == () {
+                    let base = steps::curve(defaults);
+                    let best = goal::best(goal, base, 1.0);
+                    raced = true;
+                    wander = 0.0;
+                    ask = steps::race(goal, 128, base, #{ level: best.level, beat: best.worth, windows: defaults.len(), deviation: steps::deviation(defaults) });
+                    continue;
+                }
+                let draws = [0.0, 0.0];
+                for draw in 0..2 { x = (x * 1103515245 + 12345) % 2147483648; draws[draw] = (x + 1) / 2147483649.0; }
+                // Normal, by Box and Muller.
+                wander = 0.5 * wander + 0.0433 * (-2.0 * draws[0].ln()).sqrt() * (6.283185307 * draws[1]).cos();
+                let tpot = (10.0 + 0.3 * level) * (-wander).exp();
+                let row = #{ level: level, rate: 1000.0 * level / tpot, ttft_ms: 100.0, tpot_ms: tpot, e2el_ms: 128.0 * tpot, held: false };
+                if raced { own.push(row); } else { defaults.push(row); }
             }
-            if lost { wrong += 1; }
         }
         wrong
     "#;
@@ -332,6 +353,96 @@ fn equals_seldom_lose_a_race() {
         .success();
     let wrong = outcome.json()["result"].as_i64().unwrap();
     assert!(wrong <= 50, "{wrong} of 1,000 null races eliminate");
+}
+
+/// Candidates on two engines at a time.
+const SIDE_BY_SIDE: &str = r#"
+import "std/engines" as engines;
+import "std/tune" as tune;
+import "std/tune/goal" as goal;
+import "std/tune/settings" as settings;
+import "std/tune/start" as start;
+let p = params(#{ profile: param("", "of the engine", #{ path: true }) });
+let axes = settings::axes(engines::describe("sim", #{}).tunable(), #{ max_num_seqs: [2, 16, 64], max_num_batched_tokens: [1024, 4096] }, #{});
+let plan = #{
+    engine: "sim", options: #{ profile: p.profile, sim: #{ time_scale: 0.2 } }, axes: axes, limits: #{ input: 64, output: 8, concurrency: 8 }, percentile: 50, lanes: [[], []],
+    load: #{ input: 64, output: 8, requests_per_slot: 3, min_requests: 8 },
+};
+let begin = |what, candidate, ask| start::run(plan, what, candidate, ask);
+let found = tune::search(axes, begin, #{ goal: goal::goodput(#{}), load: #{ input: 64, output: 8 }, total: 72, most: 8, starts: 7, enough: -1.0, parallel: 2, earlier: start::earlier(plan) });
+#{ tried: found.tried.map(|one| settings::text(one.candidate)), seconds: found.seconds, each: found.tried.map(|one| one.seconds) }
+"#;
+
+/// What each start of a race is about, its engine, and each load within it: once for each time that it was measured. And
+/// the most starts at a time.
+fn starts_and_loads(journal: &str) -> (Vec<String>, Vec<String>, usize) {
+    let mut under_way: BTreeMap<u64, String> = BTreeMap::new();
+    let (mut starts, mut loads, mut most) = (Vec::new(), Vec::new(), 0);
+    for line in journal.lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        let engine = event["engine"].as_u64().unwrap_or_default();
+        let what = event["args"]["trial"]["setting"].as_str();
+        match (event["event"].as_str().unwrap(), event["kind"].as_str()) {
+            ("resumed", _) => under_way.clear(),
+            ("began", Some("experiment")) => drop(under_way.insert(engine, what.unwrap().to_owned())),
+            ("done", Some("experiment")) => {
+                under_way.remove(&engine);
+                starts.push(what.unwrap().to_owned());
+            }
+            ("done", Some("load")) => {
+                let load = &event["args"]["load"];
+                loads.push(format!(
+                    "{} {} {}",
+                    under_way[&engine], load["concurrency"], load["seed"]
+                ));
+            }
+            _ => {}
+        }
+        most = most.max(under_way.len());
+    }
+    (starts, loads, most)
+}
+
+#[track_caller]
+fn no_two_are_equal(all: &[String]) {
+    let distinct: BTreeSet<_> = all.iter().collect();
+    assert_eq!(distinct.len(), all.len(), "{all:?}");
+}
+
+/// Killed after a start, while another runs, and within two.
+#[test]
+fn candidates_run_side_by_side_and_a_killed_race_loses_none() {
+    for (what, times) in [("experiment", 4), ("load", 7)] {
+        let text = format!("\"event\":\"done\",\"kind\":\"{what}\"");
+        let run = Profiler::new()
+            .file("race.rhai", SIDE_BY_SIDE)
+            .file("slow.toml", slow(64))
+            .args([
+                "run",
+                "race.rhai",
+                "--json",
+                "--out",
+                "killed",
+                "--profile",
+                "slow.toml",
+            ]);
+        let (found, journal) = killed_and_resumed_at(run, &text, times);
+        let (starts, loads, most) = starts_and_loads(&journal);
+        assert_eq!(most, 2, "{journal}");
+        no_two_are_equal(&starts);
+        no_two_are_equal(&loads);
+        let tried: Vec<String> = serde_json::from_value(found["tried"].clone()).unwrap();
+        assert!(tried.len() > 2, "{found}");
+        let sorted = |mut all: Vec<String>| {
+            all.sort();
+            all
+        };
+        assert_eq!(sorted(tried), sorted(starts), "every start that ended counts, {found}");
+        // Time is that of the wall.
+        let each: Vec<f64> = serde_json::from_value(found["each"].clone()).unwrap();
+        let longest = found["seconds"].as_f64().unwrap();
+        assert!(longest < each.iter().sum(), "{found}");
+    }
 }
 
 /// The other objective of `docs/tune.md`, in ten lines.
