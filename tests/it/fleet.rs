@@ -234,6 +234,61 @@ fn a_launch_setting_that_cannot_be_is_refused_before_the_first_run() {
     }
 }
 
+/// A cluster that notes what is submitted.
+const NOTING: &str = r#"
+fn slots(options) { [#{ name: "a", host: "a", gpu: (), queue: true }] }
+fn submit(jobs) { throw fault("script", "submitted", "no hint"); }
+fn status(jobs) { jobs.map(|job| "ended") }
+fn cancel(job) {}
+fn collect(job) {}
+fn logs(job) { [] }
+"#;
+
+/// On another host the program is not asked, but the adapter's table is the same.
+#[test]
+fn a_launch_setting_that_cannot_be_is_refused_before_a_job_is_submitted_elsewhere() {
+    let run = |set: &str| {
+        let jobs = format!(
+            "jobs: [{{script: adaptive, set: {{engine: vllm, runtime: process, program: /there/vllm, {set}}}}}]"
+        );
+        fleet(&jobs)
+            .file("noting.rhai", NOTING)
+            .args(["--set", "cluster=./noting.rhai", "--allow", "process"])
+            .run()
+    };
+    for (set, says) in [
+        ("settings: {max_seqs: 1}", "max_num_seqs"),
+        ("settings: {max_num_seqs: many}", "max_num_seqs"),
+        ("settings: {kv_cache_dtype: fp8}", "--set kv_cache_dtype"),
+    ] {
+        let outcome = run(set);
+        assert_eq!(outcome.code, Some(2), "{set}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(says), "{set}: {}", outcome.stderr);
+    }
+    let outcome = run("settings: {max_num_seqs: 1}");
+    assert!(outcome.stderr.contains("submitted"), "{}", outcome.stderr);
+}
+
+/// One file tunes several models.
+#[test]
+fn a_fleet_tunes_several_models() {
+    let tuned = "
+jobs:
+  - script: tune
+    set: {engine: sim, sim: {time_scale: 0.1}, space: {cuda_graphs: [false]}, most: 4, input: 64, output: 8, attainment: 0.5, min_requests: 8, requests_per_slot: 2, hold: 1}
+    matrix: {profile: [llama-8b-24gb-vllm, llama-8b-h200-vllm]}
+";
+    let outcome = fleet(tuned)
+        .args(["--set", "options.slots=1", "--json"])
+        .run()
+        .success();
+    let found = outcome.json()["result"].clone();
+    assert_eq!(found["summary"]["done"], 2, "{found}");
+    for job in found["jobs"].as_array().unwrap() {
+        assert!(job["answer"].as_str().unwrap().contains("output tokens/s"), "{found}");
+    }
+}
+
 /// The runs see the GPUs that a single run of the script would have, numbered anew.
 #[test]
 fn each_way_to_write_the_gpus_of_a_matrix_is_understood() {
