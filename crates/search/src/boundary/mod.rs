@@ -62,5 +62,6 @@ pub use predict::{PredictedCrossing, Prediction};
 pub use rays::Bracket;
 pub use search::{Candidate, ExpectedGain};
 pub use slice::{Outlines, Regions};
+pub use suspects::CrossValidation;
 pub use verify::{Certificate, LimitPrediction, Narrowing, Place, PlaceKind, ReportedLimit, VerificationStep};
 pub use view::Volume;

@@ -5,6 +5,7 @@
 
 use super::dominance::maximal;
 use super::lattice::Cell;
+use super::predict::LIKELY;
 use super::version_space::{Agreement, VersionSpace};
 use super::{Boundary, Moves, Point};
 use crate::error::Result;
@@ -17,6 +18,15 @@ const MOST: usize = 3;
 
 /// The others give an answer that is a suspect less than this chance.
 const UNLIKELY: f64 = 0.25;
+
+/// How well classifiers predict the answers next to the limit, each of them from the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CrossValidation {
+    /// The answers that were predicted.
+    pub answers: usize,
+    /// Those that were predicted wrongly.
+    pub wrong: usize,
+}
 
 impl Boundary {
     /// The point of a single answer without which some family agrees with all others, and which that family does not
@@ -54,18 +64,7 @@ impl Boundary {
             if !is_edge || repeated.contains(&cell) {
                 continue;
             }
-            let others = |wanted: Moves| {
-                cells
-                    .iter()
-                    .filter(move |(other, moves)| other != cell && *moves == wanted)
-            };
-            let fits = maximal(others(Moves::Fits).map(|(cell, _)| cell.clone()).collect());
-            let fails = maximal(
-                others(Moves::Fails)
-                    .map(|(cell, _)| self.lattice.mirror(cell))
-                    .collect(),
-            );
-            let fails: Vec<Cell> = fails.iter().map(|cell| self.lattice.mirror(cell)).collect();
+            let [fits, fails] = self.without(&cells, cell);
             let block = self.report().and_then(|report| report.block);
             let Some(without) = VersionSpace::new(&self.lattice, &fits, &fails, true, block) else {
                 continue;
@@ -80,6 +79,52 @@ impl Boundary {
             }
         }
         Ok(suspect.1.map(|cell| self.lattice.point(&cell)))
+    }
+
+    /// Where no family agrees and classifiers draw the prediction: each answer next to the limit, predicted from the others.
+    /// `None` if a family agrees.
+    ///
+    /// # Errors
+    ///
+    /// `limit` for a boundary with too many corners.
+    pub fn cross_validation(&self) -> Result<Option<CrossValidation>> {
+        let agreement = self.hypotheses()?.map(|hypotheses| hypotheses.agreement);
+        if agreement != Some(Agreement::Classified) {
+            return Ok(None);
+        }
+        let cells = self.answered_cells()?;
+        let view = self.view()?;
+        let mut found = CrossValidation::default();
+        for (cell, moves) in &cells {
+            let fits = *moves == Moves::Fits;
+            if !(if fits { &view.fits } else { &view.fails }).contains(cell) {
+                continue;
+            }
+            let [fitting, failing] = self.without(&cells, cell);
+            let Some(classifiers) = VersionSpace::of_classifiers(&self.lattice, &fitting, &failing) else {
+                continue;
+            };
+            found.answers += 1;
+            let predicted = classifiers.share(classifiers.votes(cell)) >= LIKELY;
+            found.wrong += usize::from(predicted != fits);
+        }
+        Ok((found.answers > 0).then_some(found))
+    }
+
+    /// The hardest fitting and the easiest failing cells of all answers but those for one cell.
+    fn without(&self, cells: &[(Cell, Moves)], cell: &Cell) -> [Vec<Cell>; 2] {
+        let others = |wanted: Moves| {
+            cells
+                .iter()
+                .filter(move |(other, moves)| other != cell && *moves == wanted)
+        };
+        let fits = maximal(others(Moves::Fits).map(|(cell, _)| cell.clone()).collect());
+        let fails = maximal(
+            others(Moves::Fails)
+                .map(|(cell, _)| self.lattice.mirror(cell))
+                .collect(),
+        );
+        [fits, fails.iter().map(|cell| self.lattice.mirror(cell)).collect()]
     }
 
     /// The cells inside the search range that fitted or failed, in recording order.
@@ -142,6 +187,33 @@ mod tests {
 
     #[test]
     fn answers_that_agree_have_no_suspect() {
-        assert_eq!(answered(None).suspect().unwrap(), None);
+        let map = answered(None);
+        assert_eq!(map.suspect().unwrap(), None);
+        assert_eq!(map.cross_validation().unwrap(), None, "no classifier is needed");
+    }
+
+    #[test]
+    fn a_classifier_is_tested_on_answers_that_it_does_not_know() {
+        // A limit of no family, known closely, and one answer that is far off but contradicts none.
+        let axes = json!({ "input": [1, 12000], "output": [1, 9000] });
+        let last = |input: i64| (7_000.0 * (1.0 - (input as f64 / 11_000.0).powi(5)).powf(1.6)) as i64;
+        let validated = |lie: bool| {
+            let mut map = Boundary::new(&axes, Options::default()).unwrap();
+            for input in (0..24).map(|step| 400 + 400 * step) {
+                let away = last(input) / 40;
+                let fails = if lie && input == 6_000 {
+                    last(6_400) + 20
+                } else {
+                    last(input) + away
+                };
+                let fits = last(input) - if lie && input == 6_000 { 12 * away } else { away };
+                map.record(&point(input, fits), &Answer::from(Verdict::Ok)).unwrap();
+                map.record(&point(input, fails), &Answer::from(Verdict::Oom)).unwrap();
+            }
+            map.cross_validation().unwrap().unwrap()
+        };
+        let [honest, lied] = [false, true].map(validated);
+        assert!(honest.answers > 30 && honest.wrong * 10 < honest.answers, "{honest:?}");
+        assert!(lied.wrong > honest.wrong, "{honest:?} {lied:?}");
     }
 }

@@ -13,7 +13,7 @@ use self::probes::Probes;
 use super::source::{Source, numbered};
 use crate::answer::evidence::{ProbeClass, nearest_failure};
 use crate::answer::{OutcomeKind, advise};
-use crate::boundary::{Axis, Band, Boundary, Moves, Point, Scalar, Volume};
+use crate::boundary::{Axis, Band, Boundary, CrossValidation, Moves, Point, Scalar, Volume};
 use crate::fault::Result;
 use crate::report::document::{Section, sentence};
 use crate::report::picture::{Projection, RULED_OUT, beyond, projection};
@@ -252,9 +252,17 @@ fn predicted(boundary: &Boundary) -> Option<String> {
         .high
         .as_ref()
         .map_or_else(|| "the end of the search range".to_owned(), Point::to_string);
+    let source = match boundary.cross_validation().ok()? {
+        None => "more than half of the memory limits that agree with every answer predict a fit".to_owned(),
+        Some(CrossValidation { answers, wrong }) => format!(
+            "a classifier of the answers predicts a fit, since no known form of limits agrees with all of them; of the {} next to the \
+             limit, it would predict {wrong} wrongly from the others",
+            Count(answers, "answer")
+        ),
+    };
     Some(format!(
         "Predicted, not proven: along one line from the smallest point, the limit probably lies between {} and {high}, most likely near \
-         {}. Where `predicted to fit` is drawn, more than half of the memory limits that agree with every answer predict a fit.",
+         {}. Where `predicted to fit` is drawn, {source}.",
         middle.low, middle.expected,
     ))
 }

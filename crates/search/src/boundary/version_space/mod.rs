@@ -84,16 +84,13 @@ impl VersionSpace {
         whole: bool,
         block: Option<u64>,
     ) -> Option<Self> {
-        let (free, axes) = (lattice.free(), lattice.axes().len());
+        let free = lattice.free();
         if fits.is_empty() || fails.is_empty() || free.len() < 2 {
             return None;
         }
-        let sampled = |cells: &[Cell]| -> Vec<Cell> {
-            let sampled = cells.iter().step_by(cells.len().div_ceil(MAX_PROVEN_CELLS));
-            sampled.map(|cell| select_axes(cell, &free).into_owned()).collect()
-        };
         let mut random = ChaCha8Rng::seed_from_u64(0);
-        let (fits, fails, frame) = (sampled(fits), sampled(fails), Frame::new(lattice.axes()));
+        let (fits, fails) = (sampled(fits, &free), sampled(fails, &free));
+        let frame = Frame::new(lattice.axes());
         let loads = Loads::new(lattice.axes(), block).filter(|_| whole);
         let (mut frames, mut hypotheses, mut agreement) =
             sample_hypotheses(&frame, loads, &fits, &fails, whole, &mut random);
@@ -105,6 +102,31 @@ impl VersionSpace {
                 frames.push(logarithms);
             }
         }
+        Self::of(lattice, frames, hypotheses, agreement)
+    }
+
+    /// Classifiers of these cells, whether or not a family agrees. `None` if there are too few of them.
+    pub(super) fn of_classifiers(lattice: &Lattice, fits: &[Cell], fails: &[Cell]) -> Option<Self> {
+        if fits.is_empty() || fails.is_empty() {
+            return None;
+        }
+        let free = lattice.free();
+        let frames = vec![Frame::new(lattice.axes())];
+        let logarithms = frames[0].by(Counting::Logarithms);
+        let (fits, fails) = (sampled(fits, &free), sampled(fails, &free));
+        let drawn = classifiers(&logarithms, 1, &fits, &fails, &mut ChaCha8Rng::seed_from_u64(0));
+        let frames = frames.into_iter().chain([logarithms]).collect();
+        Self::of(lattice, frames, drawn, Agreement::Classified)
+    }
+
+    /// The most important of these hypotheses; `None` if there are none.
+    fn of(
+        lattice: &Lattice,
+        frames: Vec<Frame>,
+        mut hypotheses: Vec<Hypothesis>,
+        agreement: Agreement,
+    ) -> Option<Self> {
+        let (free, axes) = (lattice.free(), lattice.axes().len());
         hypotheses.truncate(MAX_HYPOTHESES);
         let all: f64 = hypotheses.iter().map(|hypothesis| hypothesis.weight).sum();
         hypotheses.iter_mut().for_each(|hypothesis| hypothesis.weight /= all);
@@ -258,6 +280,12 @@ impl VersionSpace {
         };
         self.hypotheses.iter().enumerate().map(reach).collect()
     }
+}
+
+/// At most `MAX_PROVEN_CELLS` of these cells, evenly, on the free axes.
+fn sampled(cells: &[Cell], free: &[usize]) -> Vec<Cell> {
+    let sampled = cells.iter().step_by(cells.len().div_ceil(MAX_PROVEN_CELLS));
+    sampled.map(|cell| select_axes(cell, free).into_owned()).collect()
 }
 
 fn select_axes<'a>(cell: &'a Cell, axes: &[usize]) -> Cow<'a, Cell> {
