@@ -48,6 +48,8 @@ pub(super) struct Search {
     pub(super) chosen: i64,
     /// Those that its rule chose.
     pub(super) chosen_by_rule: i64,
+    /// The number of points chosen one by one that ends the search, if any does.
+    pub(super) most_chosen: Option<i64>,
     /// Points in a row without a usable answer.
     pub(super) unanswered: i64,
     /// The probes ahead, if a prediction is being verified or a limit narrowed.
@@ -128,6 +130,7 @@ impl Search {
             planned: Vec::new(),
             chosen: 0,
             chosen_by_rule: 0,
+            most_chosen: None,
             unanswered: 0,
             left: None,
             untold: false,
@@ -303,7 +306,8 @@ impl Search {
         let probes = self.costs.total.probes.max(0).cast_unsigned();
         let expected = (ahead.as_ref()).map(|ahead| probes + ahead.probes().max(0).cast_unsigned());
         let survives = self.reports_pool();
-        let seconds_left = ahead.and_then(|ahead| self.costs.seconds_left(&ahead, survives));
+        let down = self.engine.down;
+        let seconds_left = ahead.and_then(|ahead| self.costs.seconds_left(&ahead, down, survives));
         let budget = self.budget_seconds()?;
         let seconds_left = seconds_left.map(|left| left.min(budget));
         self.map.note_progress(host, probes, expected, seconds_left)
@@ -346,9 +350,9 @@ impl Search {
         let mut ahead = match (&self.left, expected) {
             (Some(left), _) => left.clone(),
             (None, Some(expected)) if expected == probes => Ahead::default(),
-            (None, _) if self.verifies()? => Ahead::of(usual.left(probes, budget, expected) as f64, usual.failing),
+            (None, _) if self.verifies()? => usual.ahead(usual.left(probes, budget, expected)),
             (None, None) => return Ok(None),
-            (None, Some(expected)) if self.axes() < 2 => Ahead::of((expected - probes) as f64, usual.failing),
+            (None, Some(expected)) if self.axes() < 2 => usual.ahead(expected - probes),
             (None, Some(expected)) => {
                 self.estimates.push_back(expected);
                 if self.estimates.len() > ESTIMATES {
@@ -356,26 +360,34 @@ impl Search {
                 }
                 let mut sorted = Vec::from(self.estimates.clone());
                 sorted.sort_unstable();
-                Ahead::of((sorted[sorted.len() / 2] - probes).max(1) as f64, usual.failing)
+                usual.ahead((sorted[sorted.len() / 2] - probes).max(1))
             }
         };
         if self.left.is_none() || ahead.confirms {
-            if ahead.probes() == 0 {
-                let points = self.map.lock().verification_points(confirm)?;
-                ahead
-                    .points
-                    .extend(points.into_iter().map(|point| (point, Expected::Fits)));
-            } else {
-                // A single axis has one limit to confirm.
-                ahead.fitting += if self.axes() < 2 { confirm.min(1) } else { confirm } as f64;
-            }
+            let points = self.map.lock().verification_points(confirm)?.into_iter();
+            ahead.points.extend(points.map(|point| (point, Expected::Fits)));
+        }
+        if ahead.near.is_empty() {
+            let map = self.map.lock();
+            ahead.near = map.frontier()?;
+            ahead.near.extend(map.failing()?);
+        }
+        if let Some(most) = self.most_chosen {
+            ahead = ahead.until_chosen(most - self.chosen);
+        }
+        let starts = self.budget("max_starts")? - self.costs.total.starts as f64;
+        let deadly = self.costs.deadly(self.engine.down, self.reports_pool());
+        if starts.is_finite() && deadly > 0.0 {
+            // The failure after the last start ends the search.
+            let failures = starts + if self.engine.down { 0.0 } else { 1.0 };
+            ahead = ahead.until_failed(failures.max(0.0) / deadly);
         }
         Ok(Some(ahead.at_most(budget.saturating_sub(probes))))
     }
 
     /// A number of unknown probes. The usual share of them fails.
     pub(super) fn usual_probes(&self, count: i64) -> Ahead {
-        Ahead::of(count as f64, self.usual().failing)
+        self.usual().ahead(count)
     }
 
     fn usual(&self) -> UsualSearch {

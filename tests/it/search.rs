@@ -76,7 +76,7 @@ fn one_axis_is_bisected() {
         #{ frontier: map.frontier(), probes: done.probes, gap: map.gap() }"#,
     );
     assert_eq!(result["frontier"], json!([{ "concurrency": 77 }]));
-    // Eight doublings up to 128, six bisections, and one check that the point just below holds.
+    // Five probes up to 256, eight bisections, and one check that the point just below holds.
     assert!(result["probes"].as_u64().unwrap() <= 15, "{result}");
     assert_eq!(result["gap"], json!({ "concurrency": 0 }));
 }
@@ -654,36 +654,52 @@ fn points_that_share_a_launch_are_asked_together() {
 /// request. Coverage grows in leaps, so the estimate is only good to a factor of four.
 #[test]
 fn the_time_left_is_of_the_right_size_halfway() {
-    for truth in [
-        "p.input + p.output <= 8000",
-        "p.input + p.output <= 3000",
-        "p.input * p.output <= 4000000",
+    for (truth, fails, options) in [
+        ("p.input + p.output <= 8000", "refused", "#{}"),
+        ("p.input + p.output <= 3000", "refused", "#{}"),
+        ("p.input * p.output <= 4000000", "refused", "#{}"),
+        // Budgets that end the search long before a limit is verified.
+        ("p.input * p.output <= 4000000", "oom", "#{ max_starts: 6 }"),
+        ("p.input * p.output <= 4000000", "refused", "#{ refinement_rounds: 8 }"),
+        (
+            "p.input * p.output <= 4000000",
+            "refused",
+            "#{ proof: \"verified\", coverage: 0.5 }",
+        ),
     ] {
         let script = format!(
             r#"import "std/search" as search;
             let map = boundary(#{{ input: [128, 8192], output: [128, 4096] }}, #{{}});
-            let first = true;
+            let down = true;
             search::adaptive(map, |p| {{
-                let started = first;
-                first = false;
-                #{{ verdict: if {truth} {{ "ok" }} else {{ "refused" }}, starts: if started {{ 1 }} else {{ 0 }}, seconds: if started {{ 62 }} else {{ 2 }} }}
-            }}, #{{}}).seconds"#
+                let fits = {truth};
+                let started = down;
+                down = !fits && "{fails}" == "oom";
+                #{{ verdict: if fits {{ "ok" }} else {{ "{fails}" }}, started: started, seconds: if started {{ 62.0 }} else {{ 2.0 }} }}
+            }}, {options})"#
         );
         let outcome = Profiler::new()
             .file("main.rhai", &script)
             .args(["run", "main.rhai", "--out", "run", "--json"])
             .run()
             .success();
-        let total = outcome.json()["result"].as_f64().unwrap();
+        let total = outcome.json()["result"]["seconds"].as_f64().unwrap();
         let journal = std::fs::read_to_string(outcome.folder().join("run/journal.jsonl")).unwrap();
-        let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let told: Vec<Value> = lines.filter(|line| line["event"] == "progress").collect();
-        let halfway = &told[told.len() / 2];
-        let left = halfway["seconds_left"].as_f64().unwrap();
-        let really = total - 60.0 - 2.0 * halfway["done"].as_f64().unwrap();
+        let mut spent = 0.0;
+        let mut told = Vec::new();
+        for line in journal.lines() {
+            let line: Value = serde_json::from_str(line).unwrap();
+            match line["event"].as_str().unwrap() {
+                "point" => spent += line["answer"]["spent"]["seconds"].as_f64().unwrap(),
+                "progress" => told.push((line["seconds_left"].as_f64(), total - spent)),
+                _ => {}
+            }
+        }
+        let (left, really) = told[told.len() / 2];
+        let left = left.unwrap();
         assert!(
-            left <= 4.0 * really && really <= 4.0 * left,
-            "{truth}: {left} s were said, {really} s it took"
+            left <= 2.25 * really && really <= 2.25 * left,
+            "{truth}, {options}: {left} s were said, {really} s it took, of {total} s"
         );
     }
 }

@@ -184,7 +184,7 @@ impl Costs {
     }
 
     /// Estimated seconds of a probe that fails, without a start: of this point, or of any. A failure takes the share of a
-    /// request's time that others took.
+    /// request's time that others took; as long as that is not known by its tokens, the time of others with as many.
     fn seconds_failing(&self, point: Option<&Point>) -> f64 {
         let Failing {
             count,
@@ -192,15 +192,26 @@ impl Costs {
             input,
             output,
         } = self.failing;
-        let request = point.map_or_else(|| self.request_seconds(), |point| self.seconds_of(point));
-        let failed = count as f64;
-        match (count, point) {
-            (0, _) => request,
-            (_, Some(_)) => match self.seconds_at((input / failed, output / failed)) {
-                usual if usual > 0.0 => request * seconds / failed / usual,
-                _ => seconds / failed,
-            },
-            _ => seconds / failed,
+        let Some(point) = point else {
+            return if count == 0 {
+                self.request_seconds()
+            } else {
+                seconds / count as f64
+            };
+        };
+        if count == 0 {
+            return self.seconds_of(point);
+        }
+        let mean = seconds / count as f64;
+        let others = (input / count as f64, output / count as f64);
+        if self.by_tokens().is_none() {
+            let (input, output) = tokens(point);
+            let share = (input + output) / (others.0 + others.1).max(1.0);
+            return mean * share.min(1.0);
+        }
+        match self.seconds_at(others) {
+            usual if usual > 0.0 => self.seconds_of(point) * mean / usual,
+            _ => mean,
         }
     }
 
@@ -216,29 +227,39 @@ impl Costs {
         self.seconds_of(point) + (1.0 - chance) * deadly * self.start_seconds()
     }
 
-    /// Estimated seconds of the probes ahead; `None` while no probe without a start was seen. `survives` says that the
-    /// engine is expected to survive failures: as long as none was seen, they count as deadly otherwise.
+    /// The share of failures that are expected to kill the engine; `down` and `survives` are as in `seconds_left`.
     #[must_use]
-    pub fn seconds_left(&self, ahead: &Ahead, survives: bool) -> Option<f64> {
+    pub fn deadly(&self, down: bool, survives: bool) -> f64 {
+        // Only the next probe shows whether the last failure was deadly, unless the engine is known to run.
+        let known = self.failures - i64::from(self.failed && down);
+        match known {
+            0 if survives => 0.0,
+            0 => 1.0,
+            _ => self.deaths as f64 / known as f64,
+        }
+    }
+
+    /// Estimated seconds of the probes ahead; `None` while no probe without a start was seen. `down` says that the next
+    /// probe needs a start, and `survives` that the engine is expected to survive failures: as long as none was seen, they
+    /// count as deadly otherwise.
+    ///
+    /// Of all ranges whose ends differ by `RANGE` times, it is the middle of the one that most likely holds the rest. A
+    /// mean would often lie between one start more and one less.
+    #[must_use]
+    pub fn seconds_left(&self, ahead: &Ahead, down: bool, survives: bool) -> Option<f64> {
         if self.total.probes == 0 {
             return None;
         }
         if self.total.isolated {
             return Some(ahead.probes().max(0) as f64 * self.total.seconds / self.total.probes as f64);
         }
-        // Only the next probe shows whether the last failure was deadly.
-        let known = self.failures - i64::from(self.failed);
-        let deadly = match known {
-            0 if survives => 0.0,
-            0 => 1.0,
-            _ => self.deaths as f64 / known as f64,
-        };
         if ahead.probes() <= 0 {
             return Some(0.0);
         }
         if self.served == 0 && self.failing.count == 0 {
             return None;
         }
+        let start = self.deadly(down, survives) * self.start_seconds();
         let near = ahead.near.len() as f64;
         let (fits, fails) = if ahead.near.is_empty() {
             (self.request_seconds(), self.seconds_failing(None))
@@ -247,21 +268,42 @@ impl Costs {
             let fails: f64 = ahead.near.iter().map(|point| self.seconds_failing(Some(point))).sum();
             (fits / near, fails / near)
         };
-        let mut seconds = ahead.fitting * fits + ahead.failing * fails;
-        let mut starts = ahead.failing;
+        let mut sure = if self.failed && down { start } else { 0.0 };
         for (point, outcome) in &ahead.points {
-            match outcome {
-                Expected::Fits => seconds += self.seconds_of(point),
-                Expected::Fails => {
-                    seconds += self.seconds_failing(Some(point));
-                    starts += 1.0;
-                }
-                Expected::Refused => {}
-            }
+            sure += match outcome {
+                Expected::Fits => self.seconds_of(point),
+                Expected::Fails => self.seconds_failing(Some(point)) + start,
+                Expected::Refused => 0.0,
+            };
         }
-        starts += if self.failed { 1.0 } else { 0.0 };
-        Some(seconds + starts * deadly * self.start_seconds())
+        let rests = ahead.chances().into_iter().map(|chance| {
+            let seconds = (chance.probes - chance.failing) * fits + chance.failing * (fails + start);
+            (sure + seconds, chance.weight)
+        });
+        Some(likeliest(rests.collect()))
     }
+}
+
+/// The ends of a range that is told differ by so many times.
+const RANGE: f64 = 2.25;
+
+/// The middle, in logarithms, of the range of values that is likeliest; each value comes with its weight.
+fn likeliest(mut values: Vec<(f64, f64)>) -> f64 {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut best, mut middle) = (0.0, 0.0);
+    let (mut weight, mut next) = (0.0, 0);
+    for &(low, own) in &values {
+        while let Some((value, more)) = values.get(next).filter(|(value, _)| *value <= low * RANGE) {
+            weight += more;
+            if weight > best + 1e-9 {
+                best = weight;
+                middle = (low * value).sqrt();
+            }
+            next += 1;
+        }
+        weight -= own;
+    }
+    middle
 }
 
 /// A search before any limit agrees with its answers, as it usually is: medians on limits of engines' mechanisms
@@ -270,20 +312,32 @@ impl Costs {
 pub struct UsualSearch {
     /// Probes in all.
     pub probes: i64,
-    /// The share of the probes left that fail.
+    /// The share of the probes left that fail, those that confirm answers left out.
     pub failing: f64,
+    /// How far the number of probes left is usually off, as a share of it.
+    pub spread: f64,
 }
 
 impl UsualSearch {
     /// The usual search over one, two, or three and more axes.
     #[must_use]
     pub fn over(axes: usize) -> Self {
-        let (probes, failing) = match axes {
-            0 | 1 => (11, 0.42),
-            2 => (25, 0.4),
-            _ => (46, 0.5),
+        let (probes, failing, spread) = match axes {
+            0 | 1 => (11, 0.52, 0.15),
+            2 => (22, 0.4, 0.3),
+            _ => (43, 0.35, 0.3),
         };
-        Self { probes, failing }
+        Self {
+            probes,
+            failing,
+            spread,
+        }
+    }
+
+    /// So many unknown probes of such a search.
+    #[must_use]
+    pub fn ahead(self, probes: i64) -> Ahead {
+        Ahead::of(probes.max(0) as f64, self.failing, self.spread)
     }
 
     /// How many probes are usually left after so many, of at most `budget`: no limit agrees after more than usual, so that
@@ -333,10 +387,10 @@ mod tests {
             32.0,
             "half of the probes kill the engine"
         );
-        assert_eq!(
-            costs.seconds_left(&Ahead::of(4.0, 0.5), false),
-            Some(128.0),
-            "half of them fail, and each failure costs a start"
+        let left = costs.seconds_left(&Ahead::of(2.0, 0.5, 0.0), false, false).unwrap();
+        assert!(
+            left / 1.5 <= 64.0 && 124.0 <= left * 1.5,
+            "the range around {left} holds one failure and two, which both cost a start"
         );
     }
 
@@ -355,15 +409,15 @@ mod tests {
         let mut costs = Costs::default();
         costs.learn(&point(5, 1), Verdict::Ok, &spent(1, 62.0));
         assert_eq!(
-            costs.seconds_left(&Ahead::of(4.0, 0.0), true),
+            costs.seconds_left(&Ahead::of(4.0, 0.0, 0.0), false, true),
             None,
             "no request's seconds are known"
         );
         costs.learn(&point(6, 1), Verdict::Ok, &spent(0, 2.0));
         costs.learn(&point(10, 1), Verdict::Oom, &spent(0, 2.0));
-        let left = Ahead::of(40.0, 0.5).at_most(3);
+        let left = Ahead::of(40.0, 0.5, 0.0).at_most(3);
         assert_eq!(
-            (left.probes(), costs.seconds_left(&left.at_most(0), false)),
+            (left.probes(), costs.seconds_left(&left.at_most(0), false, false)),
             (3, Some(0.0))
         );
     }

@@ -484,6 +484,34 @@ pub mod state {
         search.chosen_by_rule = chosen;
     }
 
+    /// The number of points chosen one by one that ends the search, `()` for any number. The time left ends there.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/search/steps" as steps;
+    /// let search = steps::begin(boundary(#{ input: [1, 100] }, #{}), |p| "ok", #{});
+    /// assert(search.most_chosen == ());
+    /// ```
+    #[rhai_fn(get = "most_chosen", pure)]
+    pub fn most_chosen(search: &mut Search) -> Dynamic {
+        search.most_chosen.map_or(Dynamic::UNIT, Dynamic::from)
+    }
+
+    /// Sets the number of points chosen one by one that ends the search.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/search/steps" as steps;
+    /// let search = steps::begin(boundary(#{ input: [1, 100] }, #{}), |p| "ok", #{});
+    /// search.most_chosen = 16;
+    /// ```
+    #[rhai_fn(set = "most_chosen")]
+    pub fn set_most_chosen(search: &mut Search, most: Dynamic) {
+        search.most_chosen = most.as_int().ok();
+    }
+
     /// Number of points from before a resume that were chosen one by one: those that were not planned.
     ///
     /// # Example

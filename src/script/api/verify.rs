@@ -20,6 +20,7 @@ struct VerifyOptions {
     within: f64,
     parallel: i64,
     only_fits: bool,
+    coverage: f64,
 }
 
 impl Default for VerifyOptions {
@@ -30,6 +31,7 @@ impl Default for VerifyOptions {
             within: 32.0,
             parallel: 1,
             only_fits: false,
+            coverage: 0.95,
         }
     }
 }
@@ -61,7 +63,8 @@ pub mod verify {
     ///   that say whether a point surely fits or may fit, both sides lie beyond where those change, too. `by`
     ///   (`"prediction"`) names it in the certificate; `only_fits` (false) leaves out the sides that should fail.
     /// - neither: the limits that agree with all answers. They are probed where they differ most, until two points
-    ///   enclose each place and no large region is open.
+    ///   enclose each place and no large region is open. `coverage` (0.95) is the share of the fitting volume that ends
+    ///   the search, which `ahead` takes into account.
     ///
     /// And for each: `workload` (`#{}`), lengths to verify as a place of their own, without the concurrency if that is
     /// searched; and `parallel` (1), how many points are probed at the same time. With one, the fitting sides come
@@ -75,10 +78,10 @@ pub mod verify {
     /// - `next` is the point to probe, `()` if nothing is left or if answers in flight come first; `certifies` is true if
     ///   it is a side of a place, and false if it tells apart limits that agree with all answers; `planned` are all
     ///   points that a prediction made before needed so far; `left` is roughly how many probes remain, and `ahead`
-    ///   says which, for `search.left`: `#{ points, fitting, failing, near, confirms }`. `points` are those that are
+    ///   says which, for `search.left`: `#{ points, fitting, failing, spread, near, confirms }`. `points` are those that are
     ///   known, each as `[point, "fits"]`, `"fails"` or `"refused"` (longer than the engine allows, which takes no time);
-    ///   `fitting` and `failing` are numbers of other probes, near the points in `near`; `confirms` is true if the
-    ///   answers are confirmed afterwards
+    ///   `fitting` and `failing` are numbers of other probes, near the points in `near`, and `spread` how far their sum is
+    ///   usually off, as a share of it; `confirms` is true if the answers are confirmed afterwards
     /// - `places` are `#{ at, along, point, fits, fails }`: `at` is `"end"`, `"middle"` or `"workload"`; `point` is the
     ///   hardest point that is expected to fit; `fits` and `fails` are the points on its two sides along the axis
     ///   `along`, `()` for a side that the range does not reach
@@ -157,7 +160,7 @@ pub mod verify {
                 .map(|(step, report)| shown(&known, &step, "report", false, Some(report)))
                 .transpose()?
                 .unwrap_or(Dynamic::UNIT),
-            None => caught(known.verify_fitted(workload.as_ref()))?
+            None => caught(known.verify_fitted(workload.as_ref(), options.coverage))?
                 .map(|step| shown(&known, &step, "fitted", true, None))
                 .transpose()?
                 .unwrap_or(Dynamic::UNIT),

@@ -37,6 +37,9 @@ const MIN_PROBES: u64 = 2;
 /// Halvings of a single axis that are expected before anything is known to fit.
 const HALVINGS: f64 = 7.0;
 
+/// More halvings than of even halves: a point in the middle of a scale leaves more than half of the larger values.
+const UNEVEN: f64 = 1.15;
+
 /// An open box with at least this many times the volume that may stay unproven is probed before the search ends.
 const DOUBTFUL: f64 = 2.0;
 
@@ -178,8 +181,14 @@ impl Boundary {
         }
         let axes = i32::try_from(self.lattice.free().len()).unwrap_or(i32::MAX);
         if axes < 2 && wanted > 0.0 {
-            let halvings = if open < 1.0 { (open / wanted).log2() } else { HALVINGS };
-            return Ok(Some(probes + halvings.ceil() as u64));
+            let halvings = if open < 1.0 {
+                UNEVEN * (open / wanted).log2()
+            } else {
+                HALVINGS
+            };
+            // When every value is known, nothing is left to halve.
+            let values = (self.volume()?.open as f64 + 1.0).log2();
+            return Ok(Some(probes + halvings.min(values).ceil() as u64));
         }
         if probes < MIN_PROBES || wanted <= 0.0 {
             return Ok(None);

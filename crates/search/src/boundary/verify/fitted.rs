@@ -56,59 +56,63 @@ const FOLLOWED: usize = 3;
 const SIDE: f64 = 2.0;
 
 /// How many probes it usually takes to verify limits that agree with all answers, from the time on at which they do
-/// (`benches/foreign.rhai`).
+/// (`benches/foreign.rhai`). Those that confirm answers are left out.
 struct Usual {
-    /// At open places: for each of them, for each halving of what the limits differ there, and afterwards.
+    /// For each open place, and for each halving of what the limits differ there.
     place: f64,
     halving: f64,
-    afterwards: f64,
-    /// Once all places are proven: from where limits are told apart, from a place that is drawn at random, and from a large
-    /// region that is open.
-    telling: f64,
-    drawn: f64,
-    region: f64,
-    /// For each halving of what is open, if most of the range is proven before the limit is verified.
-    open: f64,
-    /// The share of them that fails.
-    failing: f64,
+    /// Besides: while places are open, and once all are proven, from where limits are told apart, from a place that is
+    /// drawn at random, and from a large region that is open.
+    places: Rest,
+    telling: Rest,
+    drawn: Rest,
+    regions: Rest,
+    /// The share of them that fails, before all places are proven and limits told apart, and from then on.
+    failing: [f64; 2],
+    /// How far their number is usually off, as a share of it.
+    spread: f64,
 }
+
+/// A number of probes: at least, for each halving of the open share of the volume until enough is proven, and for each
+/// large region that is open.
+struct Rest(f64, f64, f64);
 
 /// Two lengths; a length and the concurrency, whose limit is a curve; three axes.
 const USUAL: [Usual; 3] = [
     Usual {
-        place: 0.3,
-        halving: 1.1,
-        afterwards: 3.6,
-        telling: 4.0,
-        drawn: 2.0,
-        region: 2.0,
-        open: 3.25,
-        failing: 0.5,
+        place: 0.35,
+        halving: 0.6,
+        places: Rest(0.0, 1.4, 0.15),
+        telling: Rest(3.0, 0.0, 0.8),
+        drawn: Rest(1.0, 0.0, 1.0),
+        regions: Rest(0.3, 0.0, 0.7),
+        failing: [0.46, 0.45],
+        spread: 0.27,
     },
     Usual {
-        place: 0.3,
-        halving: 1.0,
-        afterwards: 9.0,
-        telling: 9.0,
-        drawn: 6.0,
-        region: 2.0,
-        open: 5.5,
-        failing: 0.6,
+        place: 0.85,
+        halving: 0.8,
+        places: Rest(0.3, 2.2, 0.0),
+        telling: Rest(0.0, 2.1, 0.0),
+        drawn: Rest(0.0, 1.0, 0.45),
+        regions: Rest(0.0, 0.0, 1.0),
+        failing: [0.57, 0.67],
+        spread: 0.25,
     },
     Usual {
-        place: 0.5,
-        halving: 1.0,
-        afterwards: 16.0,
-        telling: 17.0,
-        drawn: 14.0,
-        region: 6.0,
-        open: 7.0,
-        failing: 0.6,
+        place: 2.3,
+        halving: 0.6,
+        places: Rest(0.5, 0.5, 0.28),
+        telling: Rest(0.0, 0.0, 0.42),
+        drawn: Rest(1.4, 0.0, 0.28),
+        regions: Rest(0.8, 0.0, 0.25),
+        failing: [0.6, 0.7],
+        spread: 0.33,
     },
 ];
 
-/// The share of the fitting volume that is left open when most of it is proven.
-const PROVEN: f64 = 0.05;
+/// No smaller share of the fitting volume is left open.
+const EXACT: f64 = 1e-4;
 
 /// The bracket on the axis of a place, as difficulties.
 struct Line {
@@ -132,12 +136,13 @@ impl Line {
 
 impl Boundary {
     /// The next step of verifying the limits that agree with all answers; `None` if none agrees, or if only one axis is
-    /// searched, which is bisected instead. The limits are verified if nothing is left to probe and all places are proven.
+    /// searched, which is bisected instead. The limits are verified if nothing is left to probe and all places are proven,
+    /// or before if so much `coverage` is proven.
     ///
     /// # Errors
     ///
     /// `limit` if the boundary is too large to compute its volume.
-    pub fn verify_fitted(&self, workload: Option<&Point>) -> Checked<Option<VerificationStep>> {
+    pub fn verify_fitted(&self, workload: Option<&Point>, coverage: f64) -> Checked<Option<VerificationStep>> {
         let agreement = self
             .hypotheses()?
             .map_or(Agreement::None, |hypotheses| hypotheses.agreement);
@@ -181,8 +186,13 @@ impl Boundary {
             _ => &USUAL[2],
         };
         let open = (places.len() - proven.len()) as f64;
-        let to_places = usual.afterwards + usual.place * open + usual.halving * halvings;
-        let mut then = usual.telling;
+        let enough = WORTH * (self.volume()?.fits as f64).max(1.0);
+        let mut regions = prediction.open_points()?;
+        regions.retain(|region| region.settles >= enough);
+        // The first of those that settle most is looked at first.
+        regions.sort_by(|a, b| b.settles.total_cmp(&a.settles));
+        let mut then = &usual.telling;
+        let [mut failing, failing_then] = usual.failing;
         if next.is_none() {
             next = prediction.most_unsure()?;
         }
@@ -192,17 +202,33 @@ impl Boundary {
         if next.is_none() {
             next = prediction.drawn()?;
             certifies = next.is_some();
-            then = usual.drawn;
+            (then, failing) = (&usual.drawn, failing_then);
         }
         if next.is_none() {
-            let enough = WORTH * (self.volume()?.fits as f64).max(1.0);
-            let open = prediction.most_open()?;
-            next = open.filter(|open| open.settles >= enough).map(|open| open.point);
-            then = if next.is_some() { usual.region } else { 0.0 };
+            next = regions.first().map(|region| region.point.clone());
+            then = if next.is_some() {
+                &usual.regions
+            } else {
+                &Rest(0.0, 0.0, 0.0)
+            };
         }
         // Points at open places may be in flight.
-        let to_verify = if open > 0.0 { to_places } else { then };
-        let ahead = self.usually_ahead(&places, to_verify, usual)?;
+        let Rest(least, by_halving, by_region) = if open > 0.0 { &usual.places } else { then };
+        let at_places = usual.place * open + usual.halving * halvings;
+        let to_prove = by_halving * self.halvings_of_open(coverage)?;
+        let to_verify = at_places + least + to_prove + by_region * regions.len() as f64;
+        // With three axes the ends come first, and most probes are between them.
+        let near_places = places
+            .iter()
+            .filter(|_| open > 0.0 && (axes.len() < 3 || regions.is_empty()));
+        let near = near_places
+            .map(|place| &place.point)
+            .chain(regions.iter().map(|region| &region.point));
+        let ahead = Ahead {
+            near: near.cloned().collect(),
+            confirms: true,
+            ..Ahead::of(to_verify, failing, usual.spread)
+        };
         let step = VerificationStep {
             next,
             certifies,
@@ -215,16 +241,11 @@ impl Boundary {
         Ok(Some(step))
     }
 
-    /// The probes ahead: so many to verify a limit at these places, or fewer if most of the range is proven before.
-    fn usually_ahead(&self, places: &[Place], to_verify: f64, usual: &Usual) -> Checked<Ahead> {
+    /// How often the open share of the volume must halve until so much `coverage` is proven.
+    fn halvings_of_open(&self, coverage: f64) -> Checked<f64> {
         let volume = self.volume()?;
         let open = volume.open as f64 / ((volume.open + volume.fits) as f64).max(1.0);
-        let to_prove = usual.open * (open / PROVEN).max(1.0).log2();
-        Ok(Ahead {
-            near: places.iter().map(|place| place.point.clone()).collect(),
-            confirms: true,
-            ..Ahead::of(to_verify.min(to_prove), usual.failing)
-        })
+        Ok((open / (1.0 - coverage).max(EXACT)).max(1.0).log2())
     }
 
     /// The point to probe at a place that is not narrow enough, and how urgent it is.
@@ -340,15 +361,22 @@ pub(super) struct OpenPoint {
 }
 
 impl<E: From<Error>> LimitPrediction<'_, E> {
-    /// The open point at which an unexpected answer would settle most; `None` if nothing is open. Candidates lie where
-    /// the predicted boundary crosses rays from the smallest point.
+    /// The open point at which an unexpected answer would settle most; `None` if nothing is open.
     pub(super) fn most_open(&self) -> Result<Option<OpenPoint>, E> {
-        let mut most: Option<OpenPoint> = None;
+        let open = self.open_points()?.into_iter();
+        Ok(open.reduce(|most, other| if other.settles > most.settles { other } else { most }))
+    }
+
+    /// Where the predicted boundary crosses rays from the smallest point: the open point, if there is one, at which an
+    /// unexpected answer would settle most.
+    fn open_points(&self) -> Result<Vec<OpenPoint>, E> {
+        let mut found = Vec::new();
         for place in self.crossings()? {
             let (Some(along), Some(axis)) = (place.along, axis_of(self.map, &place)) else {
                 continue;
             };
             let line = self.map.line(&place, axis)?;
+            let mut most: Option<OpenPoint> = None;
             for side in place.sides() {
                 // Limits that merely agree with the answers: their side may be known already.
                 let point = match self.levels {
@@ -364,8 +392,9 @@ impl<E: From<Error>> LimitPrediction<'_, E> {
                     most = Some(OpenPoint { point, settles });
                 }
             }
+            found.extend(most);
         }
-        Ok(most)
+        Ok(found)
     }
 
     /// A point that tells families apart which agree with all answers, where they differ most, relative to its value, on

@@ -176,7 +176,7 @@ proptest! {
             map.record(&corner, &answer(fits(&corner))).unwrap();
         }
         let mut probes = 2;
-        while let Some(step) = map.verify_fitted(None).unwrap() {
+        while let Some(step) = map.verify_fitted(None, 0.95).unwrap() {
             prop_assert!(step.held);
             let Some(next) = step.next else {
                 let certificate = map.certificate(&step.proven, "fitted", None).unwrap();
