@@ -364,8 +364,14 @@ impl Search {
             }
         };
         if self.left.is_none() || ahead.confirms {
-            let points = self.map.lock().verification_points(confirm)?.into_iter();
-            ahead.points.extend(points.map(|point| (point, Expected::Fits)));
+            let points = self.map.lock().verification_points(confirm)?;
+            if ahead.probes() > 0 {
+                // Where little fits yet, the points are not known. A single axis has one limit to confirm.
+                let all = if self.axes() < 2 { confirm.min(1) } else { confirm };
+                ahead.fitting += all.saturating_sub(points.len()) as f64;
+            }
+            let points = points.into_iter().map(|point| (point, Expected::Fits));
+            ahead.points.extend(points);
         }
         if ahead.near.is_empty() {
             let map = self.map.lock();
