@@ -143,15 +143,24 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
             "input + output ≤ 116,214 tokens (KV cache), confirmed to ±32",
         ),
         ("docker-profile", "1 of 1 configurations were measured"),
-        ("vllm-tune-64", "not saturated up to 64 concurrent requests: 6,585 output tokens/s, mean TTFT 815 ms"),
+        (
+            "vllm-tune-64",
+            "not saturated up to 64 concurrent requests: 6,585 output tokens/s, mean TTFT 815 ms",
+        ),
         ("vllm-tune-1", "the defaults are as good: 196 output tokens/s per GPU"),
         ("vllm-random-64", "best of 7"),
         (
             "vllm-26-longest",
             "input + output ≤ 108,672 tokens (KV cache): fits up to 108,640 (tested); the engine reports 108,672",
         ),
-        ("vllm-26-memory", "memory of vllm: KV cache 55.8 GiB of 70.6 GiB used; weights 13.5 GiB"),
-        ("vllm-26-load", "not saturated up to 64 concurrent requests: 3,217 output tokens/s"),
+        (
+            "vllm-26-memory",
+            "memory of vllm: KV cache 55.8 GiB of 70.6 GiB used; weights 13.5 GiB",
+        ),
+        (
+            "vllm-26-load",
+            "not saturated up to 64 concurrent requests: 3,217 output tokens/s",
+        ),
         (
             "vllm-tensor-parallel",
             "tensor_parallel=2: seen, but not judged: 2.5x KV tokens (519392 against 204416) and 4.20 GiB more",
