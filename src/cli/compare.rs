@@ -341,7 +341,7 @@ struct With<'a> {
 
 enum Reference {
     Estimate,
-    /// What the file itself has beside each measurement.
+    /// An estimate that the file itself has beside each measurement.
     Own,
     Input(Box<ComparisonInput>),
     /// Numbers given on the command line.

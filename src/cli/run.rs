@@ -188,7 +188,13 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
                 let found = RecordedRun::read_intact(folder)?;
                 if found.complete() {
                     show::print_finished(&found, args.json, program)?;
-                    return Ok(Prepared::Finished(found.totals.nothing_fits().into()));
+                    let missed = found.result().is_some_and(is_missed);
+                    let status = if missed {
+                        Kind::Threshold.exit_code()
+                    } else {
+                        found.totals.nothing_fits().into()
+                    };
+                    return Ok(Prepared::Finished(status));
                 }
             }
             plan.set = completed(manifest.set, plan.set);
@@ -257,6 +263,7 @@ fn plan(args: &Args, script: &Path, main: &Main) -> Result<RunPlan> {
         },
         text: main.source.text.to_string(),
         modules: Vec::new(),
+        budgets: Header::parse(&main.source.text).budgets,
         set: args.options.parameters()?,
         seed: args.options.seed,
         permissions: args.options.allow.clone(),
@@ -557,11 +564,15 @@ fn conclude(
         program.note("nothing is known to fit");
         return Ok(1);
     }
-    if let Some(missed) = result["missed"].as_str() {
-        program.note(missed);
+    if is_missed(result) {
         return Ok(Kind::Threshold.exit_code());
     }
     Ok(0)
+}
+
+/// Whether the result names a limit that is not kept.
+fn is_missed(result: &Value) -> bool {
+    result["missed"].is_string()
 }
 
 /// Prints the command that goes on with twice the budget, if a budget ended the search of the result.

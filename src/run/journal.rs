@@ -460,7 +460,9 @@ impl Replay {
         let key = key(kind.name(), args);
         let next = |answers: &mut Answers| answers.get_mut(&key)?.pop_front();
         let running = self.current.get_mut(&engine_number()).and_then(next);
-        let found = running.or_else(|| next(&mut self.answers))?;
+        // Those of an experiment with all engines belong to none of them.
+        let of_all = || self.current.get_mut(&None).and_then(next);
+        let found = running.or_else(of_all).or_else(|| next(&mut self.answers))?;
         self.take_trial(&key, true);
         Some(found.answer.value())
     }

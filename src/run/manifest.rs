@@ -225,7 +225,12 @@ impl Manifest {
             }
         }
         let now = hidden(&plan.set);
-        parameters("", &comparable(&self.set), &comparable(&now), &mut differences);
+        parameters(
+            "",
+            &comparable(&self.set, &plan.budgets),
+            &comparable(&now, &plan.budgets),
+            &mut differences,
+        );
         if let (Some(before), Some(now)) = (self.seed, plan.seed)
             && before != now
         {
@@ -293,6 +298,8 @@ pub struct RunPlan {
     pub text: String,
     /// SHA-256 of the modules that it imports, as far as known.
     pub modules: Vec<String>,
+    /// Parameters that a resume may change, by its header.
+    pub budgets: Vec<String>,
     /// Values from `--params` and `--set`. On a resume, omitted values are unchanged.
     pub set: Map<String, Value>,
     /// `--seed`.
@@ -323,13 +330,10 @@ impl RunPlan {
 /// Options of a search that a resume may change: its budgets, and whether a point that ended the server counts as failing.
 const CHANGEABLE: [&str; 5] = ["crash", "max_gpu_seconds", "max_probes", "max_seconds", "max_starts"];
 
-/// Budgets that are parameters of their own, such as those of `tune`.
-const BUDGETS: [&str; 2] = ["minutes", "starts"];
-
-/// Parameters without those that a resume may change.
-fn comparable(set: &Map<String, Value>) -> Map<String, Value> {
+/// Parameters without those that a resume may change, of which the script names its `budgets`.
+fn comparable(set: &Map<String, Value>, budgets: &[String]) -> Map<String, Value> {
     let mut set = set.clone();
-    BUDGETS.iter().for_each(|name| drop(set.remove(*name)));
+    budgets.iter().for_each(|name| drop(set.remove(name)));
     if let Some(Value::Object(search)) = set.get_mut("search") {
         CHANGEABLE.iter().for_each(|name| drop(search.remove(*name)));
         if search.is_empty() {

@@ -1,5 +1,5 @@
 //! The `//!` lines at the top of a script: its description, and the fields `requires`, `version`, `author`, `license`,
-//! and `allow` (the permissions that it needs).
+//! `allow` (the permissions that it needs) and `budgets` (the parameters that a resume may change).
 
 use serde::Serialize;
 
@@ -16,9 +16,11 @@ pub struct Header {
     pub requires: Vec<String>,
     /// `//! allow: port=8000`, as for `--allow`, one entry each.
     pub allow: Vec<String>,
+    /// `//! budgets: minutes, starts`, one parameter each.
+    pub budgets: Vec<String>,
 }
 
-const FIELDS: [&str; 6] = ["version", "author", "license", "requires", "allow", "origin"];
+const FIELDS: [&str; 7] = ["version", "author", "license", "requires", "allow", "budgets", "origin"];
 
 impl Header {
     /// Reads the header of a script. Removes control characters.
@@ -30,15 +32,18 @@ impl Header {
                 "version" => header.version = Some(value),
                 "author" => header.author = Some(value),
                 "license" => header.license = Some(value),
-                "requires" => header
-                    .requires
-                    .extend(value.split(',').map(|one| one.trim().to_owned())),
+                "requires" => header.requires.extend(entries(&value)),
+                "budgets" => header.budgets.extend(entries(&value)),
                 "allow" => header.allow.push(value),
                 _ => {}
             }
         }
         header
     }
+}
+
+fn entries(list: &str) -> impl Iterator<Item = String> {
+    list.split(',').map(|one| one.trim().to_owned())
 }
 
 /// The `//!` lines at the top, without `//!`, each with its number.

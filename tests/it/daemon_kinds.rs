@@ -38,7 +38,7 @@ fn one_with_user_namespaces() {
     }
 }
 
-/// What changes the network of this machine, one line each.
+/// Changes the network of this machine, by one command of `ip` in each line.
 fn ip(lines: impl IntoIterator<Item = String>) {
     let lines: Vec<String> = lines.into_iter().collect();
     let mut ip = Command::new("ip")

@@ -234,8 +234,8 @@ fn a_launch_setting_that_cannot_be_is_refused_before_the_first_run() {
     }
 }
 
-/// A cluster that notes what is submitted.
-const NOTING: &str = r#"
+/// A cluster that throws when a job is submitted.
+const REFUSING: &str = r#"
 fn slots(options) { [#{ name: "a", host: "a", gpu: (), queue: true }] }
 fn submit(jobs) { throw fault("script", "submitted", "no hint"); }
 fn status(jobs) { jobs.map(|job| "ended") }
@@ -252,7 +252,7 @@ fn a_launch_setting_that_cannot_be_is_refused_before_a_job_is_submitted_elsewher
             "jobs: [{{script: adaptive, set: {{engine: vllm, runtime: process, program: /there/vllm, {set}}}}}]"
         );
         fleet(&jobs)
-            .file("noting.rhai", NOTING)
+            .file("noting.rhai", REFUSING)
             .args(["--set", "cluster=./noting.rhai", "--allow", "process"])
             .run()
     };

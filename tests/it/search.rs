@@ -651,7 +651,7 @@ fn points_that_share_a_launch_are_asked_together() {
 }
 
 /// Compares the estimate in the journal at half time with the cost of the remaining search: 60 s for a start, 2 s for a
-/// request. Coverage grows in leaps, so the estimate is only good to a factor of four.
+/// request. The ends of the range are a factor of 2.25 apart.
 #[test]
 fn the_time_left_is_of_the_right_size_halfway() {
     for (truth, fails, options) in [

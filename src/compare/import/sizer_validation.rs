@@ -1,7 +1,7 @@
 //! Reads LLM-sizer's `validation-results.csv`: a row for each profile, with what its calculator says of it.
 //!
 //! Both sides are called `gb`. The calculator counts in 10^9 bytes. A profile's total is read from the device (GiB on
-//! NVIDIA), its overhead is the rest of it, and its other parts are mostly formulas. `latency_ms` has seconds.
+//! NVIDIA), its parts are mostly formulas, and its overhead, the difference of both, is left out. `latency_ms` has seconds.
 
 use std::collections::BTreeSet;
 
@@ -85,8 +85,6 @@ fn case(row: &Node, several: bool) -> Result<Case, String> {
         }
         say(term, gb(&format!("calculator_{column}_gb"), GB)?);
     }
-    let rest = gb("profiled_overhead_gb", GIB)?;
-    case.metric("framework_overhead", rest.map(|rest| rest as f64), Unit::Bytes);
     say(Term::Overhead, gb("calculator_overhead_gb", GB)?);
     let calculated = gb("calculator_total_gb", GB)?;
     say(Term::Total, calculated);

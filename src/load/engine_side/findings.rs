@@ -4,7 +4,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::knee::{Knee, Onset, knee, onset};
+use super::knee::{Knee, Onset, onset, saturation_point};
 use crate::fmt::{list, ms, number};
 use crate::load::stats::{mean, min_sample_size};
 
@@ -161,10 +161,6 @@ fn readable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> 
 /// Requests count as waiting if at least this many wait on average.
 const WAITS: f64 = 1.0;
 
-/// A level saturates if no other has more than this share of its throughput. Judgement: every concave curve has a knee,
-/// also one that still rises by half.
-const STILL_RISES: f64 = 1.25;
-
 impl SweepFindings {
     /// Computes the findings from levels in any order.
     pub fn new(axis: SweepAxis, levels: &[LevelFigures]) -> Self {
@@ -177,9 +173,8 @@ impl SweepFindings {
             onset(&known)
         };
         let cost = levels.iter().filter_map(|one| Some((one.level, one.cost_total?)));
-        let most = points.iter().map(|point| point.1).fold(0.0, f64::max);
         let mut findings = Self {
-            knee: knee(&points).filter(|knee| most <= STILL_RISES * knee.y),
+            knee: saturation_point(&points),
             preemption: begins(&|one| Some(one.preemptions? > 0.0)),
             // In a closed loop no queue can grow.
             queue: begins(&|one| one.queue_grows.filter(|_| axis == SweepAxis::Rate)),

@@ -12,6 +12,13 @@ use serde::{Deserialize, Serialize};
 /// Noise: the possible error of a value, as a share of the highest.
 const NOISE: f64 = 0.02;
 
+/// A level saturates if none has more than this many times its throughput. Judgement: every concave curve has a knee, also
+/// one that still rises by half.
+const STILL_RISES: f64 = 1.25;
+
+/// A curve is flat if it rises by less than this share of what its level rises by.
+const FLAT: f64 = 0.5;
+
 /// The knee of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
@@ -64,6 +71,28 @@ pub fn knee(points: &[(f64, f64)]) -> Option<Knee> {
         low: candidates().reduce(f64::min)?,
         high: candidates().reduce(f64::max)?,
         distance: most / range,
+    })
+}
+
+/// The level beyond which throughput hardly rises: the knee, if no level exceeds it by a quarter; else the smallest level that
+/// none exceeds so far, if the curve is flat from there on. `None` if there is none below the highest level.
+pub fn saturation_point(points: &[(f64, f64)]) -> Option<Knee> {
+    let curve = averaged(points);
+    let most = curve.iter().map(|point| point.1).fold(0.0, f64::max);
+    let still_rises = |y: f64| most > STILL_RISES * y;
+    let bend = knee(points);
+    if bend.is_some_and(|knee| !still_rises(knee.y)) {
+        return bend;
+    }
+    let (highest, _) = *curve.last()?;
+    let (x, y) = *curve.iter().find(|point| point.1 > 0.0 && !still_rises(point.1))?;
+    let is_flat = most / y - 1.0 < FLAT * (highest / x - 1.0);
+    is_flat.then_some(Knee {
+        x,
+        y,
+        low: x,
+        high: x,
+        distance: 0.0,
     })
 }
 
@@ -209,6 +238,39 @@ mod knee_tests {
             "{knee:?}"
         );
         assert!(knee.low < knee.high, "no single level stands out: {knee:?}");
+    }
+
+    #[test]
+    fn a_curve_saturates_where_it_becomes_flat() {
+        let at = |points: &[(f64, f64)]| saturation_point(points).map(|knee| knee.x);
+        // An 8 B model on an H200, by eightfold levels.
+        assert_eq!(at(&[(1.0, 205.0), (8.0, 1520.0), (64.0, 6607.0)]), None);
+        // Its knee is at 64, where a quarter is still to come.
+        let late = [
+            (1.0, 100.0),
+            (64.0, 6000.0),
+            (128.0, 7600.0),
+            (192.0, 7601.0),
+            (256.0, 7602.0),
+        ];
+        assert_eq!(at(&late), Some(128.0));
+        assert_eq!(
+            at(&over(&[10.0, 20.0, 40.0, 80.0, 120.0], |x| 25.0 * x.min(40.0))),
+            Some(40.0)
+        );
+        assert_eq!(at(&over(&[8.0, 9.0, 10.0], |x| 25.0 * x)), None);
+        // One request at a time, and one level.
+        assert_eq!(at(&[(1.0, 59.9), (4.0, 59.4)]), Some(1.0));
+        assert_eq!(at(&[(4.0, 59.4)]), None);
+        // Repeats count as their mean.
+        let noisy = [
+            (1.0, 20.0),
+            (32.0, 500.0),
+            (32.0, 640.0),
+            (256.0, 655.0),
+            (256.0, 760.0),
+        ];
+        assert_eq!(at(&noisy), Some(32.0));
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod timeline;
 
 pub use energy::{Cost, DevicePowerStats, PowerStats};
 pub use findings::{LevelFigures, SweepAxis, SweepFindings};
-pub use knee::{Knee, Onset, knee, onset};
+pub use knee::{Knee, Onset, knee, onset, saturation_point};
 pub use summary::{EngineCounters, EngineStats, GaugeStats, MemoryStats, SamplingStats};
 pub use timeline::{COLUMNS, TimelineRow, timeline, write};
 

@@ -69,7 +69,8 @@ fn summary_line(source: &Source) -> String {
     if let Some(answer) = boundaries.iter().find_map(|boundary| answer(source, boundary)) {
         return answer.limit;
     }
-    match findings(found).into_iter().next() {
+    let own = || found.shown.last()?.1.lines().next().map(str::to_owned);
+    match findings(found).into_iter().next().or_else(own) {
         Some(finding) => capitalized(&finding),
         None => script.clone(),
     }

@@ -79,7 +79,9 @@ pub mod levels {
     /// throughput, the point farthest from the straight line between its ends (Satopää et al. 2011, "Finding a
     /// 'Kneedle' in a Haystack"). `low` and `high` are the smallest and largest levels that are indistinguishable from
     /// it if each value may be wrong by 2 % of the highest; `distance` is how far it stands out, as a share of the
-    /// range of values. Rows of the same level are averaged. Choose levels from far below to beyond the knee.
+    /// range of values. Where the highest throughput is over 1.25 times that, it is the smallest level that no other exceeds
+    /// so far, if the curve is flat from there on: it rises by less than half as much as the level. Rows of the same level are
+    /// averaged. Choose levels from far below to beyond the knee.
     ///
     /// `preemption`, `queue` and `waiting` say where preemptions, a growing queue (at a rate) and a queue in the engine
     /// begin, as `#{ last_without, first_with, contradicting }`: between `last_without` (`()` if the smallest level

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::sim::tokens::output_token_id;
 
-/// What a request asked for.
+/// The log-probabilities of one request.
 pub(super) struct Scores {
     /// Ids of the prompt.
     pub(super) prompt: Vec<u32>,

@@ -113,18 +113,21 @@ impl Ahead {
         let share = self.failing / expected;
         let mut chances = Vec::new();
         for (probes, weight) in self.numbers(expected) {
-            // The chance of each number of failures from the one of the number before.
-            let mut chance = (1.0 - share).powf(probes);
+            // The chance of each number of failures from the one of the number before; in logarithms, as the first of
+            // thousands of probes is too small for a number.
+            let (fails, fits) = (share.max(f64::EPSILON).ln(), (1.0 - share).max(f64::EPSILON).ln());
+            let mut chance = probes * fits;
             let mut failing = 0.0;
             while failing <= probes {
-                if chance * weight > UNLIKELY {
+                let weight = weight * chance.exp();
+                if weight > UNLIKELY {
                     chances.push(Chance {
                         probes,
                         failing,
-                        weight: chance * weight,
+                        weight,
                     });
                 }
-                chance *= (probes - failing) / (failing + 1.0) * share / (1.0 - share).max(f64::EPSILON);
+                chance += ((probes - failing) / (failing + 1.0)).ln() + fails - fits;
                 failing += 1.0;
             }
         }
