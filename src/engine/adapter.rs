@@ -62,6 +62,11 @@ pub trait Adapter: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Whether it has `answer(engine, request)`.
+    fn answers(&self) -> bool {
+        false
+    }
+
     /// `answer(engine, request)`, optional: tokens and their log-probabilities; `None` if the adapter has no such
     /// function. `options` are the options of `launch`.
     fn answer(

@@ -239,6 +239,10 @@ impl Adapter for RhaiAdapter {
         }
     }
 
+    fn answers(&self) -> bool {
+        missing_exports(&self.ast, &[("answer", &["engine", "request"])]).is_empty()
+    }
+
     fn answer(
         &self,
         base_url: &str,
@@ -246,7 +250,7 @@ impl Adapter for RhaiAdapter {
         key: Option<&ApiKey>,
         request: &AnswerRequest<'_>,
     ) -> Result<Option<Answer>> {
-        if !missing_exports(&self.ast, &[("answer", &["engine", "request"])]).is_empty() {
+        if !self.answers() {
             return Ok(None);
         }
         let options = convert::to_script(options)?;

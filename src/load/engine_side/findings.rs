@@ -101,6 +101,12 @@ impl LevelFigures {
         self.cells.get(&format!("{percentile}_{latency}_thin")) == Some(&Value::Bool(true))
     }
 
+    /// Whether the engine served as much at a time as it can: its KV cache was full, or many requests waited.
+    fn is_full(&self) -> bool {
+        self.preemptions.is_some_and(|number| number > 0.0)
+            || self.mean_waiting.is_some_and(|waiting| waiting >= FULL * self.level)
+    }
+
     fn has_thin(&self) -> bool {
         PERCENTILES
             .iter()
@@ -161,6 +167,10 @@ fn readable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> 
 /// Requests count as waiting if at least this many wait on average.
 const WAITS: f64 = 1.0;
 
+/// An engine is full if this share of the requests waits on average: prompts that arrive together wait for a while in one
+/// that is not.
+const FULL: f64 = 0.25;
+
 impl SweepFindings {
     /// Computes the findings from levels in any order.
     pub fn new(axis: SweepAxis, levels: &[LevelFigures]) -> Self {
@@ -200,6 +210,8 @@ impl SweepFindings {
             .filter(|one| one.output_throughput.is_some())
             .map(|one| one.level);
         let (lowest, highest) = (highest.clone().reduce(f64::min)?, highest.reduce(f64::max)?);
+        // A full engine serves no more, though the levels show no bend.
+        let full: Vec<(f64, bool)> = levels.iter().map(|one| (one.level, one.is_full())).collect();
         let (at, head) = match (self.knee, self.best?) {
             (Some(knee), _) => {
                 let bracket = if knee.low < knee.high {
@@ -210,6 +222,14 @@ impl SweepFindings {
                 (knee.x, format!("saturates at {}{bracket}", axis.with_unit(knee.x)))
             }
             (None, best) if lowest == highest => (best, axis.with_unit(best)),
+            (None, best) if onset(&full).is_some() => {
+                let first = onset(&full)?;
+                let between = match first.last_without {
+                    Some(last) => format!("between {} and {}", number(last), axis.with_unit(first.first_with)),
+                    None => format!("below {}", axis.with_unit(first.first_with)),
+                };
+                (best, format!("saturates {between}"))
+            }
             (None, best) if best == highest => (best, format!("not saturated up to {}", axis.with_unit(best))),
             (None, best) => (
                 best,
@@ -422,12 +442,16 @@ mod tests {
                 .starts_with("not saturated up to 4 concurrent requests: 80 output tokens/s")
         );
         assert_eq!(found.notes[0], "no preemptions at any level");
-        // vLLM with an 8 B model on an H200 by eightfold levels: concave, and at the last level 4.3 times the one before.
-        let bent: Vec<LevelFigures> = [(1.0, 205.0), (8.0, 1520.0), (64.0, 6607.0)]
-            .map(|(at, tokens)| level(at, tokens))
-            .to_vec();
-        let found = SweepFindings::new(SweepAxis::Concurrency, &bent);
-        assert!(found.finding.starts_with("not saturated up to 64"), "{}", found.finding);
+        // As much, but requests are preempted at the last one.
+        let full: Vec<LevelFigures> = [8.0, 64.0].map(|at| level(at, 20.0 * at)).to_vec();
+        let found = SweepFindings::new(SweepAxis::Concurrency, &full);
+        assert!(
+            found
+                .finding
+                .starts_with("saturates between 8 and 64 concurrent requests: 1,280"),
+            "{}",
+            found.finding
+        );
         assert_eq!(SweepFindings::new(SweepAxis::Rate, &[]), SweepFindings::default());
     }
 

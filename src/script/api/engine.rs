@@ -335,6 +335,18 @@ pub mod methods {
         Ok(to_script(&crate::engine::send(engine, &wire(&prompt)?, options)?)?)
     }
 
+    /// Whether the engine's adapter asks for log-probabilities, as `answer` needs.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// assert(engines::describe("sim", #{}).answers() && !engines::describe("ollama", #{ model: "m" }).answers());
+    /// ```
+    pub fn answers(engine: &mut EngineHandle) -> bool {
+        engine.0.first().adapter.answers()
+    }
+
     /// Asks for the tokens that the engine generates after a prompt, a text or an array of token ids, each the most likely
     /// one, with their log-probabilities: `#{ prompt, tokens, logprobs, top }`. With the option `tokens`, an array of
     /// ids, those are scored instead, each after the prompt and the ones before it. The engine is started if necessary.
