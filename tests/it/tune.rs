@@ -198,6 +198,30 @@ fn what_cannot_be_is_refused_before_the_first_start() {
     refused("starts=1", "starts");
 }
 
+/// As in a run that goes on with more starts, and then has a winner of another number format.
+#[test]
+fn a_start_without_answers_does_not_stand_in_for_one_with_them() {
+    let script = r#"
+        //! budgets: more
+        import "std/tune/goal" as goal;
+        import "std/tune/start" as start;
+        import "std/tune/steps" as steps;
+        let p = params(#{ more: param(0, "asks for answers", #{ takes: "int" }) });
+        let load = #{ input: 64, output: 8, requests_per_slot: 1, min_requests: 8 };
+        let plan = #{ engine: "sim", options: #{}, axes: [], limits: #{ input: 512, output: 65, concurrency: 4 }, percentile: 95, load: load };
+        let ask = steps::confirmation(goal::goodput(#{}), 4, 4, 0.0);
+        if p.more == 1 { ask.answers = #{}; }
+        assert((start::run(plan, "confirmation 1", #{}, ask).answers == ()) == (p.more == 0));
+    "#;
+    let script = script.trim_start();
+    let first = Profiler::new().file("s.rhai", script);
+    let first = first.args(["run", "s.rhai", "--out", "run"]).run().success();
+    let more = Profiler::new().current_dir(first.folder());
+    more.args(["run", "s.rhai", "--resume", "run", "--more", "1"])
+        .run()
+        .success();
+}
+
 /// A program that prints some of its flags only with `--help=all`, as vLLM does, and serves nothing.
 const HELPFUL: &str = "#!/bin/sh
 for word; do
@@ -211,8 +235,10 @@ exit 3
 
 #[test]
 fn a_flag_that_the_installed_engine_lacks_is_refused_before_the_first_start() {
-    let run = |space: &str| {
-        let program = Profiler::new().file("vllm", HELPFUL);
+    let run = |set: &str| {
+        let program = Profiler::new()
+            .file("vllm", HELPFUL)
+            .file("recipe.json", r#"{"command": "vllm serve m --max-num-sequences 64"}"#);
         let path = program.folder().join("vllm");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let args = [
@@ -226,14 +252,16 @@ fn a_flag_that_the_installed_engine_lacks_is_refused_before_the_first_start() {
             "process",
         ];
         let program = program.args(args).args(["--program", "./vllm", "--out", "run"]);
-        program.args(["--set", &format!("space={space}")]).run()
+        program.args(["--model", "m", "--set", set]).run()
     };
-    let refused = run(r#"{"--max-num-sequences":[1]}"#);
-    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-    assert!(refused.stderr.contains("`--max-num-seqs`"), "{}", refused.stderr);
-    assert!(!refused.folder().join("run").exists(), "{}", refused.stderr);
+    for set in [r#"space={"--max-num-sequences":[1]}"#, "recipe=recipe.json"] {
+        let refused = run(set);
+        assert_eq!(refused.code, Some(2), "{set}: {}", refused.stderr);
+        assert!(refused.stderr.contains("`--max-num-seqs`"), "{set}: {}", refused.stderr);
+        assert!(!refused.folder().join("run").exists(), "{set}: {}", refused.stderr);
+    }
     // With flags that it has it is started, and fails by itself.
-    let started = run(r#"{"max_num_seqs":[1],"kv_cache_dtype":["fp8"]}"#);
+    let started = run(r#"space={"max_num_seqs":[1],"kv_cache_dtype":["fp8"]}"#);
     assert_eq!(started.code, Some(3), "{}", started.stderr);
     assert!(started.folder().join("run").exists(), "{}", started.stderr);
 }
