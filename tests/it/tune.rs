@@ -235,7 +235,7 @@ exit 3
 
 #[test]
 fn a_flag_that_the_installed_engine_lacks_is_refused_before_the_first_start() {
-    let run = |set: &str| {
+    let run = |space: &str, recipe: &[&str]| {
         let program = Profiler::new()
             .file("vllm", HELPFUL)
             .file("recipe.json", r#"{"command": "vllm serve m --max-num-sequences 64"}"#);
@@ -252,16 +252,22 @@ fn a_flag_that_the_installed_engine_lacks_is_refused_before_the_first_start() {
             "process",
         ];
         let program = program.args(args).args(["--program", "./vllm", "--out", "run"]);
-        program.args(["--model", "m", "--set", set]).run()
+        program
+            .args(["--model", "m", "--set", &format!("space={space}")])
+            .args(recipe)
+            .run()
     };
-    for set in [r#"space={"--max-num-sequences":[1]}"#, "recipe=recipe.json"] {
-        let refused = run(set);
-        assert_eq!(refused.code, Some(2), "{set}: {}", refused.stderr);
-        assert!(refused.stderr.contains("`--max-num-seqs`"), "{set}: {}", refused.stderr);
-        assert!(!refused.folder().join("run").exists(), "{set}: {}", refused.stderr);
+    let recipe = ["--recipe", "recipe.json"];
+    for refused in [
+        run(r#"{"--max-num-sequences":[1]}"#, &[]),
+        run(r#"{"max_num_seqs":[1]}"#, &recipe),
+    ] {
+        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+        assert!(refused.stderr.contains("`--max-num-seqs`"), "{}", refused.stderr);
+        assert!(!refused.folder().join("run").exists(), "{}", refused.stderr);
     }
     // With flags that it has it is started, and fails by itself.
-    let started = run(r#"space={"max_num_seqs":[1],"kv_cache_dtype":["fp8"]}"#);
+    let started = run(r#"{"max_num_seqs":[1],"kv_cache_dtype":["fp8"]}"#, &[]);
     assert_eq!(started.code, Some(3), "{}", started.stderr);
     assert!(started.folder().join("run").exists(), "{}", started.stderr);
 }
@@ -344,7 +350,7 @@ fn equals_seldom_lose_a_race() {
             let goal = goal::goodput(#{ tpot_ms: 30.0 });
             let defaults = [];
             let own = [];
-            let ask = steps::calibration(goal, 128);
+            let ask = steps::calibration(goal, 128, false);
             let raced = false;
             let wander = 0.0;
             loop {
