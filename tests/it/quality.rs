@@ -1,4 +1,4 @@
-//! A user compares the answers of an engine with those of the same engine in other numbers.
+//! A user compares the answers of an engine with those of the same engine with another number format.
 
 use std::path::PathBuf;
 
