@@ -209,7 +209,7 @@ pub struct Exclusion {
     /// The setting, or `total`, that it must reach; empty if there is none.
     #[serde(default)]
     pub than: String,
-    /// What it may be at most: a number, or false for a switch.
+    /// The most that it may be: a number, or false for a switch.
     #[serde(default)]
     pub most: Value,
 }

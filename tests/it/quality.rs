@@ -75,7 +75,7 @@ fn quantized_weights_that_miss_a_limit_are_exit_status_4() {
     assert!(missed.contains("0.01 nats"), "{found}");
 }
 
-/// What `engine.answer` makes of a server's answer, for a generated text and for given tokens.
+/// The result of `engine.answer` by a server that answers so, for a generated text and for given tokens.
 #[track_caller]
 fn read(engine: &str, server: fn(&Asked) -> String) -> Value {
     let server = Scripted::start(server);

@@ -407,7 +407,7 @@ let found = tune::search(axes, begin, #{ goal: goal::goodput(#{}), load: #{ inpu
 #{ tried: found.tried.map(|one| settings::text(one.candidate)), seconds: found.seconds, each: found.tried.map(|one| one.seconds) }
 "#;
 
-/// What each start of a race is about, its engine, and each load within it: once for each time that it was measured. And
+/// Each start of a race: its subject, its engine, and each load within it: once for each time that it was measured. And
 /// the most starts at a time.
 fn starts_and_loads(journal: &str) -> (Vec<String>, Vec<String>, usize) {
     let mut under_way: BTreeMap<u64, String> = BTreeMap::new();

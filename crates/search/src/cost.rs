@@ -334,7 +334,7 @@ impl UsualSearch {
         }
     }
 
-    /// So many unknown probes of such a search.
+    /// A number of unknown probes of such a search.
     #[must_use]
     pub fn ahead(self, probes: i64) -> Ahead {
         Ahead::of(probes.max(0) as f64, self.failing, self.spread)
