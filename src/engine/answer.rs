@@ -5,10 +5,10 @@ use serde_json::json;
 
 use super::adapter::{Answer, AnswerRequest, Token};
 use super::lifecycle::engine::Engine;
-use super::lifecycle::ensure::{Ensured, ensure};
-use super::lifecycle::memory::{begin_requests, end_requests};
+use super::lifecycle::memory::end_requests;
 use super::lifecycle::options::seconds;
 use super::lifecycle::state::Health;
+use super::send::{most_tokens, running_for_prompt};
 use crate::fault::{Fault, Kind, Result};
 use crate::prompt::Content;
 use crate::run::Limits;
@@ -44,32 +44,18 @@ impl Default for AnswerOptions {
 /// of something else; those of the adapter.
 pub fn answer(engine: &Engine, prompt: &Content, options: &AnswerOptions) -> Result<Answer> {
     seconds("timeout", options.timeout)?;
-    let input = match prompt {
-        Content::Tokens(ids) => ids.len(),
-        // A token of text has at least one byte.
-        Content::Text(text) => text.len(),
-    };
     // To score tokens, servers take them as a part of the prompt, and generate one more.
     let output = match options.tokens.len() as u64 {
         0 => options.output,
         given => given + 1,
     };
-    let point = Limits::new(input as u64, output, 1).point()?;
+    let point = Limits::new(most_tokens(prompt), output, 1).point()?;
     if !options.tokens.is_empty() && matches!(prompt, Content::Text(_)) {
         return Err(Fault::usage("`tokens` are ids, and the prompt before them is a text")
             .hint("give its ids, as `prompt` of an earlier answer has them"));
     }
     let mut live = engine.lock();
-    if let Ensured::Failed(failure) = ensure(engine, &mut live, Limits::of_point(&point)?)? {
-        let reason = failure.evidence.message.unwrap_or_default();
-        let message = format!("no start serves this prompt: {reason}");
-        return Err(Fault::new(Kind::Engine, message));
-    }
-    begin_requests(engine, &mut live)?;
-    let running = live
-        .running
-        .as_ref()
-        .ok_or_else(|| Fault::internal("a prompt for an engine that does not run"))?;
+    let running = running_for_prompt(engine, &mut live, Limits::of_point(&point)?)?;
     let mut launched = engine.adapter_options(running.limits);
     launched["model"] = json!(running.info.model);
     let request = AnswerRequest {

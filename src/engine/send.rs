@@ -7,7 +7,7 @@ use super::lifecycle::ensure::{Ensured, ensure};
 use super::lifecycle::memory::{begin_requests, end_requests};
 use super::lifecycle::options::seconds;
 use super::lifecycle::requests::{request, send_one};
-use super::lifecycle::state::Health;
+use super::lifecycle::state::{Health, Live, Running};
 use super::verdict::judge::succeeded;
 use crate::fault::{Fault, Kind, Result};
 use crate::load::FailureForm;
@@ -56,31 +56,44 @@ pub struct SendAnswer {
     pub e2el_ms: Option<f64>,
 }
 
+/// The most tokens that a prompt may have.
+pub(super) fn most_tokens(prompt: &Content) -> u64 {
+    let most = match prompt {
+        Content::Tokens(ids) => ids.len(),
+        // A token of text has at least one byte.
+        Content::Text(text) => text.len(),
+    };
+    most as u64
+}
+
+/// The engine, which serves a prompt of these limits and is about to get it. Starts it if needed.
+///
+/// # Errors
+///
+/// `engine` if no start serves the prompt.
+pub(super) fn running_for_prompt<'a>(engine: &Engine, live: &'a mut Live, requested: Limits) -> Result<&'a Running> {
+    if let Ensured::Failed(failure) = ensure(engine, live, requested)? {
+        let reason = failure.evidence.message.unwrap_or_default();
+        let message = format!("no start serves this prompt: {reason}");
+        return Err(Fault::new(Kind::Engine, message));
+    }
+    begin_requests(engine, live)?;
+    live.running
+        .as_ref()
+        .ok_or_else(|| Fault::internal("a prompt for an engine that does not run"))
+}
+
 /// Sends a prompt to the engine, starting it if needed.
 ///
 /// # Errors
 ///
 /// `usage` for token ids if the protocol takes none; `engine` if no start serves the request.
 pub fn send(engine: &Engine, prompt: &Content, options: SendOptions) -> Result<SendAnswer> {
-    let input = match prompt {
-        Content::Tokens(ids) => ids.len(),
-        // A token of text has at least one byte.
-        Content::Text(text) => text.len(),
-    };
-    let point = Limits::new(input as u64, options.output, 1).point()?;
+    let point = Limits::new(most_tokens(prompt), options.output, 1).point()?;
     let timeout = seconds("timeout", options.timeout)?;
     let requested = Limits::of_point(&point)?;
     let mut live = engine.lock();
-    if let Ensured::Failed(failure) = ensure(engine, &mut live, requested)? {
-        let reason = failure.evidence.message.unwrap_or_default();
-        let message = format!("no start serves this prompt: {reason}");
-        return Err(Fault::new(Kind::Engine, message));
-    }
-    begin_requests(engine, &mut live)?;
-    let running = live
-        .running
-        .as_ref()
-        .ok_or_else(|| Fault::internal("a prompt for an engine that does not run"))?;
+    let running = running_for_prompt(engine, &mut live, requested)?;
     let form = request(engine, &point, Some(running))?;
     let record = send_one(engine, running, &form, prompt, requested, timeout)?;
     live.health = Health::after(succeeded(&record));
