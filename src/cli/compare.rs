@@ -210,7 +210,7 @@ struct MemoryCase<'a> {
     with: ExternalEstimate,
     #[serde(flatten)]
     comparison: EstimateComparison,
-    /// Of both sides.
+    /// The model that both sides are about.
     #[serde(skip)]
     facts: ModelFacts,
 }

@@ -206,7 +206,7 @@ fn gpu(gpus: &Gpus) -> Finding {
 }
 
 /// Whether containers can have the GPUs, and how. Without a GPU, the remedy for a daemon that is not set up for one
-/// would only mislead; a podman that ignores requests for GPUs is told all the same.
+/// would only mislead; a podman that ignores requests for GPUs is reported in any case.
 fn gpu_in_docker(daemon: &Result<DockerInfo>, gpus: &Gpus) -> Option<Finding> {
     let daemon = daemon.as_ref().ok()?;
     let has_gpu = gpus.is_ok() || Path::new("/dev/nvidiactl").exists();

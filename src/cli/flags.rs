@@ -37,7 +37,10 @@ pub(super) fn extract(
         return Ok((line.known, Vec::new()));
     }
     let Some((script, declared)) = line.script()? else {
-        let fault = Fault::usage(format!("`{}` is a flag of a script, and none is named", line.flags[0]));
+        let fault = Fault::usage(format!(
+            "`{}` is a script's flag, but no script is named",
+            line.flags[0]
+        ));
         return Err(Box::new(
             fault.hint("name it: profiler run adaptive --input 2000").into(),
         ));

@@ -287,7 +287,7 @@ where
     });
 }
 
-/// The fact that these texts, without those that ship with the program, always have this permission.
+/// The remembered fact that these texts always have this permission. Shipped texts need none.
 fn fact(host: &Host, want: &Want) -> String {
     let mut hashes: Vec<String> = host.sources.own().map(|source| source.sha256).collect();
     hashes.sort();

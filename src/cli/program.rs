@@ -80,7 +80,7 @@ impl Program {
         self.terminal.print(&json_text(value)?)
     }
 
-    /// Prints the error that ended the script. For an interruption, no line is shown, because none is at fault.
+    /// Prints the error that ended the script. An interruption is shown without a line, because no line caused it.
     pub(super) fn complain(&self, diagnostic: &Diagnostic) -> Status {
         let kind = diagnostic.fault.kind;
         if kind == Kind::Interrupted || diagnostic.location().is_none() {
@@ -151,8 +151,8 @@ struct Guarded {
 }
 
 impl Signals {
-    /// Starts listening. An interruption from which the command has recovered ([`Tasks::renew`]) does not count
-    /// as a first signal.
+    /// Starts listening. An interruption does not count as a first signal once the command has recovered from it
+    /// ([`Tasks::renew`]).
     pub(super) fn listen(tasks: &Tasks) -> Result<Self> {
         let signals = Self::default();
         let _inside = tasks.runtime().enter();

@@ -575,7 +575,7 @@ fn is_missed(result: &Value) -> bool {
     result["missed"].is_string()
 }
 
-/// Prints the command that goes on with twice the budget, if a budget ended the search of the result.
+/// Prints the command that resumes with twice the budget, if a budget ended the search of the result.
 fn print_larger_budget(result: &Value, host: &Host, program: &Program) {
     let search = &result["search"];
     let Some((option, spent)) = search["stopped"]
@@ -588,7 +588,7 @@ fn print_larger_budget(result: &Value, host: &Host, program: &Program) {
         let script = host.settings.script.display().to_string();
         let larger = format!("--search.{} {}", option.replace('_', "-"), (2.0 * spent).ceil());
         let command = resume_command(&script, folder, &host.settings.set, &[larger]);
-        program.note(format!("`{option}` ended the search; go on with: {command}"));
+        program.note(format!("`{option}` ended the search; resume with: {command}"));
     }
 }
 

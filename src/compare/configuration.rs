@@ -11,7 +11,7 @@ use crate::load::LoadAnswer;
 use crate::memory::compare::{ModelFacts, implausible};
 use crate::memory::{Breakdown, Component, Footprint, Part};
 
-/// The coordinates of a point that name a case, in the order in which loads are named.
+/// The coordinates that name a case, in the order of a load's name.
 const AXES: [&str; 3] = ["concurrency", "input", "output"];
 
 /// A configuration with its point and its answer.

@@ -124,7 +124,7 @@ impl Member {
     }
 }
 
-/// The options of several engines as one object. An option in which they differ becomes the list of their values.
+/// The options of several engines as one object. An option that differs becomes the list of its values.
 fn shown_together(engines: &[Engine]) -> Value {
     let mut shown = engines.first().map_or(Value::Null, |first| first.shown.clone());
     for (name, value) in shown.as_object_mut().into_iter().flatten() {

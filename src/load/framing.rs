@@ -49,7 +49,7 @@ pub struct StreamEvent {
     pub finish: Option<String>,
     /// Token counts, so far or final.
     pub counts: Counts,
-    /// Of the output tokens, those that the engine says it does not show.
+    /// Output tokens that the engine says it does not show.
     pub reasoning: Option<u64>,
     /// Nothing follows: `[DONE]`, or a final event.
     pub last: bool,

@@ -155,7 +155,7 @@ pub struct RequestRecord {
     pub text_bytes: u32,
     /// See `text_bytes`.
     pub first_bytes: u32,
-    /// Of the output tokens, those that the engine says it does not show.
+    /// Output tokens that the engine says it does not show.
     pub reasoning: Option<u32>,
     /// Token counts reported by the engine.
     #[serde(rename = "counted")]
@@ -240,7 +240,7 @@ impl RequestRecord {
             let one_each = least == most && most == self.itl_ms.len() as u64;
             return one_each.then_some(Cow::Borrowed(self.itl_ms.as_slice()));
         }
-        // No more than was asked for, however many a server states.
+        // A server may state more tokens than were requested.
         if self.tokens_seen.is_none_or(|seen| u64::from(seen) > self.output) {
             return None;
         }
@@ -256,7 +256,7 @@ impl RequestRecord {
         Some(Cow::Owned(gaps))
     }
 
-    /// Its output tokens as far as it is read: by the engine's count, by those that events state, or one for each event.
+    /// The output tokens read so far: by the engine's count, by the counts in events, or one for each event.
     pub(super) fn produced(&self) -> u64 {
         let streamed = || u64::from(self.tokens_seen.unwrap_or(self.events));
         self.counts.output.unwrap_or_else(streamed)
@@ -271,7 +271,7 @@ impl RequestRecord {
         }
     }
 
-    /// Whether the engine counted an output of which it sent nothing: thoughts, or tokens without text.
+    /// Whether the engine counted output tokens but sent none: thoughts, or tokens without text.
     pub fn is_all_hidden(&self) -> bool {
         let counted = self.counts.output.filter(|output| *output > 0);
         let whole = counted.is_some_and(|output| self.output > 0 && output >= self.output);
@@ -397,7 +397,7 @@ fn seconds_if_any<S: Serializer>(moment: &Option<Duration>, serializer: S) -> st
 /// Longest line of a file of requests: an interval for each of millions of tokens.
 const MAX_LINE: u64 = 64 << 20;
 
-/// The lines of a file of requests, each with the fields that are asked for; `None` for one that is no request.
+/// The lines of a file of requests, each with the fields of `T`; `None` for a line that is no request.
 pub fn request_lines<T: DeserializeOwned>(mut file: impl BufRead) -> impl Iterator<Item = io::Result<Option<T>>> {
     let mut text = Vec::new();
     std::iter::from_fn(move || {

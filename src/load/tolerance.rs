@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
-/// Output tokens that may be missing from an answer: a number (`26`), or a share of the tokens asked for (`"5%"`).
+/// Output tokens that may be missing from an answer: a number (`26`), or a share of the requested tokens (`"5%"`).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tolerance {
     tokens: u64,
@@ -14,7 +14,7 @@ impl Tolerance {
     /// Any part of the answer may be missing.
     pub const ANY: Self = Self::tokens(u64::MAX);
 
-    /// A number of tokens, whatever is asked for.
+    /// A number of tokens, whatever the requested number.
     pub const fn tokens(tokens: u64) -> Self {
         Self { tokens, percent: 0.0 }
     }
@@ -27,18 +27,18 @@ impl Tolerance {
         }
     }
 
-    /// Whether an answer of `output` tokens is long enough where `asked` were asked for.
+    /// Whether an answer of `output` tokens is long enough where `asked` were requested.
     pub fn admits(self, output: u64, asked: u64) -> bool {
         output.saturating_add(self.of(asked)) >= asked
     }
 
-    /// The tokens that may be missing where `asked` were asked for.
+    /// The tokens that may be missing where `asked` were requested.
     pub fn of(self, asked: u64) -> u64 {
         // A float's last digit makes no token.
         self.tokens.max((self.percent * asked as f64 / 100.0 + 1e-9) as u64)
     }
 
-    /// The share of an answer that may be missing where at least `asked` are asked for.
+    /// The share of an answer that may be missing where at least `asked` tokens are requested.
     pub fn share_of(self, asked: u64) -> f64 {
         (self.percent / 100.0).max(self.tokens as f64 / asked.max(1) as f64)
     }

@@ -54,7 +54,7 @@ pub struct Overhead {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OverheadBaseline {
-    /// The same engine on one device: the difference is the cost of tensor parallelism.
+    /// This engine on one device: the difference is the cost of tensor parallelism.
     OneGpu,
     /// One copy of the weights: the difference is contexts, communication buffers, activations and graphs of every
     /// rank.

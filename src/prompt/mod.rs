@@ -153,11 +153,10 @@ struct Growing {
 /// them. One of 262,144 tokens and their merges is counted as about 260 MiB.
 const MAX_VALUES: usize = 384 << 20;
 
-/// How many times as long a normalizer may make a text. Llama's, which marks each space, makes it up to nine times as
-/// long.
+/// The factor by which a normalizer may lengthen a text. Llama's, which marks each space, reaches nine.
 const MAX_GROWTH: f64 = 64.0;
 
-/// How many times as long a normalizer may make a text that is not shorter than a word.
+/// The factor by which a normalizer may lengthen a text of at least a word.
 fn growth(normalizer: &Value) -> f64 {
     let length = |key: &str| normalizer.pointer(key).and_then(Value::as_str).map_or(0, str::len) as f64;
     match normalizer["type"].as_str() {

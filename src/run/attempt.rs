@@ -27,7 +27,7 @@ pub(super) fn latest_attempt(folder: &Folder) -> Result<u64> {
 pub(super) fn check_attempt(folder: &Folder, own: u64) -> Result<()> {
     let (latest, path) = (latest_attempt(folder)?, folder.path().display());
     if latest > own {
-        let message = format!("attempt {latest} goes on with the run in `{path}`: this is attempt {own}");
+        let message = format!("attempt {latest} took over the run in `{path}`: this is attempt {own}");
         return Err(Fault::new(Kind::Interrupted, message));
     }
     Ok(())

@@ -129,9 +129,8 @@ impl Decoding<'_> {
         }
     }
 
-    /// Whether this part of a layer was not met before in this form with as many levels left: as the same bytes, from the
-    /// same part of the text. Escapes of several kinds may be undone in any order, and leave what is not escaped as it
-    /// was.
+    /// Whether this part of a layer is new in this form and at this depth. It is known if the same bytes came before from
+    /// the same part of the text: escapes of several kinds can be undone in any order and leave other text unchanged.
     fn is_new(&mut self, form: Form, layer: &Layer, part: Range<usize>, depth: usize) -> bool {
         let mut hasher = DefaultHasher::new();
         form.hash(&mut hasher);

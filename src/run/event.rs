@@ -234,7 +234,7 @@ pub enum RunStatus {
     /// It runs, or was killed.
     #[default]
     Running,
-    /// The script came to its end.
+    /// The script ended normally.
     Done,
     /// The script failed.
     Failed,

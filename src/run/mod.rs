@@ -2,10 +2,11 @@
 //!
 //! Everything that happens goes through [`Run`] as an [`Event`]: the journal stores it, listeners (the live view) show
 //! it. A killed run can be resumed; each attempt is one execution of it. [`Run::replay`] then answers finished
-//! operations of earlier executions from the journal. `start` starts and resumes runs, `writer` writes the folder,
-//! `manifest` checks that the plan is unchanged, `probe_answer` is the answer of a probe as the journal has it, `answer`
-//! an answer with the point that refers to it, `recorded` reads the folder into a [`RecordedRun`], and [`Folder`]
-//! opens every file in it.
+//! operations of earlier executions from the journal.
+//!
+//! `start` starts and resumes runs, `writer` writes the folder, and `manifest` checks that the plan is unchanged.
+//! `probe_answer` is a probe's answer as the journal has it, `answer` an answer with the point that refers to it.
+//! `recorded` reads the folder into a [`RecordedRun`]; [`Folder`] opens every file in it.
 
 mod answer;
 mod asked;
@@ -88,7 +89,7 @@ pub struct Run {
     /// The script's files that were already written in this execution.
     started_files: Mutex<HashSet<PathBuf>>,
     totals: Mutex<Totals>,
-    /// Of a resumed run: hashes of further scripts that the user trusts.
+    /// In a resumed run, hashes of further scripts that the user trusts.
     trusted: OnceLock<Vec<String>>,
     choose: OnceLock<Choose>,
     writer: Option<RunWriter>,

@@ -87,7 +87,7 @@ pub fn check_free(path: &Path) -> Result<()> {
         } else {
             format!("profiler run --resume {quoted}")
         };
-        let go_on = format!("`{resume}` goes on with it; ");
+        let go_on = format!("`{resume}` resumes it; ");
         return Err(taken(format!("`{shown}` holds a run already"), go_on));
     }
     inside.sort();

@@ -146,7 +146,7 @@ impl Run {
 fn remember_texts(run: &str, plan: &RunPlan) -> Option<Warning> {
     let remembered = remember(plan.texts().map(|sha256| own_run(run, sha256)), "");
     let fault = remembered.err()?;
-    let message = format!("going on with this run will need --trust-script: {}", fault.message);
+    let message = format!("resuming this run will need --trust-script: {}", fault.message);
     Some(Warning::new("not_remembered", message))
 }
 

@@ -233,7 +233,7 @@ async fn find_container(
     if inspected.state.as_ref().and_then(|state| state.paused) == Some(true) {
         return Err(Fault::missing(
             format!("the container `{container}` is paused"),
-            format!("let it go on with `docker unpause {container}`"),
+            format!("resume it with `docker unpause {container}`"),
         ));
     }
     add_secrets_of(&json!({ "env": variables(&inspected), "command": command_of(&inspected) }));

@@ -334,7 +334,7 @@ fn is_value(text: &str, end: Position) -> bool {
         .line()
         .map_or(0, |line| byte_at(text, line, end.position().unwrap_or(1)));
     let before = text.get(..at).map_or("", str::trim_end);
-    // The position is that of the bracket, or after it.
+    // The position is at the bracket or after it.
     let mut before = before.strip_suffix('}').unwrap_or(before).trim_end();
     while !before.ends_with(';') {
         let line = before.rfind('\n').map_or(0, |end| end + 1);

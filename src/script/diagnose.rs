@@ -362,7 +362,7 @@ fn evaluation_fault(engine: &Engine, sources: &Sources, file: &str, mut error: E
 /// An error of the interpreter that a script caught and threw again.
 struct Raised {
     text: String,
-    /// The file that raised it, if it is another one than that of the `try`.
+    /// The file that raised it, if the `try` is in another one.
     file: Option<String>,
     at: Position,
 }

@@ -254,7 +254,7 @@ pub(super) struct LogOptions {
 pub(super) struct TrialOptions {
     /// Whether a resume takes the answers within it.
     pub(super) in_parts: bool,
-    /// The number of the engine among those that are measured at the same time, from 1.
+    /// The engine's number, from 1, if several are measured at the same time.
     pub(super) number: Option<u64>,
 }
 

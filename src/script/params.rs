@@ -128,7 +128,7 @@ pub fn settable(declared: &[Declared]) -> Vec<Declared> {
 
 /// Merges the user's values into the defaults.
 ///
-/// The declaration determines the type, and in which other forms the value may be written. An int is accepted for a
+/// The declaration determines the type and the other forms that a value may have. An int is accepted for a
 /// float, anything for `()`, any keys for an empty map, and only the declared keys for any other map.
 pub(in crate::script) fn merge_values(declared: &[Declared], set: &Map<String, Value>) -> Result<Map<String, Value>> {
     let mut values: Map<_, _> = declared

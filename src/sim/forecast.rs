@@ -95,11 +95,11 @@ pub struct Forecast {
     pub preemptions: u64,
     /// Highest use of the KV cache, 0 to 1.
     pub kv_usage: f64,
-    /// Counts for each output token, for the mean TPOT and for the mean TTFT.
+    /// Counts for each output token.
     pub per_token: Counts,
-    /// As above.
+    /// Counts that add up to the mean TPOT.
     pub per_tpot: Counts,
-    /// As above.
+    /// Counts that add up to the mean TTFT.
     pub per_ttft: Counts,
 }
 
@@ -112,7 +112,7 @@ struct Seen {
 }
 
 impl ForecastLoad {
-    /// Runs the load: as many requests as are concurrent come first and do not count.
+    /// Runs the load. The first `concurrency` requests warm up and do not count.
     ///
     /// # Errors
     ///

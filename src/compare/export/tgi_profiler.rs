@@ -97,7 +97,7 @@ fn result(input: i64, output: i64, record: &Record, time: &str) -> Value {
     let success = record.moves == Moves::Fits;
     let kept = record.evidence().unwrap_or_default();
     let text = |name: &str| kept[name].as_str().filter(|text| !text.is_empty());
-    // Of a point that was imported: the words of its file.
+    // An imported point keeps the error text of its file.
     let (kind, message) = match (text("error_type"), &record.cause) {
         (Some(kind), _) => (kind.to_owned(), text("message").map(str::to_owned)),
         (None, cause) => {

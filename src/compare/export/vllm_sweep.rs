@@ -147,7 +147,7 @@ struct Setting {
     word: String,
 }
 
-/// The options in which the launches differ, each with its values in order of appearance.
+/// The options that differ between launches, each with its values in order of appearance.
 fn differing<'a>(launches: impl Iterator<Item = &'a Value> + Clone) -> BTreeMap<&'a str, Vec<&'a Value>> {
     let keys: BTreeSet<&str> = launches
         .clone()
@@ -186,7 +186,7 @@ fn varied(args: &Value, launches: &BTreeMap<&str, Vec<&Value>>) -> Vec<Setting> 
     let others = others.map(|(key, values)| {
         let value = &launch[*key];
         let word = plain(value);
-        // A long list of arguments is told by its number.
+        // A long list of arguments is named by its position.
         let position = || values.iter().position(|other| *other == value).unwrap_or_default() + 1;
         Setting {
             serves: true,

@@ -78,7 +78,7 @@ impl Document {
             Cow::Owned(repaired) => Some(repaired),
         };
         let is_repaired = repaired.is_some();
-        // Of a long text, only one form is kept.
+        // A text may be long: keep only one of both forms.
         let text = repaired.unwrap_or(text);
         let (root, lines) = values(&text).map_err(|error| {
             Fault::usage(format!("{} is not whole JSON: {error}", named()))

@@ -1,7 +1,7 @@
 //! Reads LLM-sizer's profiles of `vllm bench latency`, schema 2 and 3, the `batch-bench-results-*.csv` of its batch
 //! driver, and the profile of its first script, which runs transformers.
 //!
-//! Schema 2 reads the device before the start and after the engine has ended, so that its total is that of an idle GPU.
+//! Schema 2 reads the device before the start and after the engine's end, so its total is an idle GPU's.
 //!
 //! The tool labels every figure `gb`. Values read from the device are GiB on NVIDIA (`nvidia-smi`, divided by 1024);
 //! values of formulas are 10^9 bytes; values of vLLM's log are GiB. Weights and KV are of one rank, while measured

@@ -58,7 +58,7 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
         ..ComparisonInput::default()
     };
     let summarizes = |node: &Node| node.at("summary").0.is_object();
-    // Of this program: each setting was started anew, several times.
+    // A file of this program: each setting was started several times.
     let ours = experiments.iter().any(|one| !one.at(DEVICE).is_null());
     input.notes.push(
         if ours {

@@ -190,8 +190,8 @@ impl Engine {
         read_page(request, &self.context.run).await
     }
 
-    /// The options as the adapter sees them: every key, the chosen runtime, this start's limits, the mounts with that of
-    /// a local model, and the GPU vendor.
+    /// The options as the adapter sees them: every key, the chosen runtime, this start's limits, the mounts including a
+    /// local model's, and the GPU vendor.
     pub(crate) fn adapter_options(&self, limits: Option<Limits>) -> Value {
         let mut options = json!(self.options);
         options["runtime"] = json!(self.runtime);
@@ -234,7 +234,7 @@ impl Engine {
         Ok(launch)
     }
 
-    /// The container of somebody else in which the engine is started.
+    /// The user's own container in which to start the engine.
     pub(crate) fn container_to_start_in(&self) -> Option<&str> {
         let container = self.options.container.as_deref();
         container.filter(|_| self.runtime == RuntimeKind::Process)

@@ -20,9 +20,9 @@ static ASKED: Mutex<BTreeMap<Asked, Option<Vec<String>>>> = Mutex::new(BTreeMap:
 /// The words of the command line without options but the last, and the environment.
 type Asked = (Vec<String>, BTreeMap<String, Option<String>>);
 
-/// Flags that the program of an engine on this machine prints with `--help`, by which `wanted` can be checked. Empty if it
-/// cannot be asked: it is no process of this machine, or it prints none, or ends with another status than 0. Whatever is
-/// wanted, the adapter makes its command line, and so refuses options that the engine does not have.
+/// Flags that an engine's program on this machine prints with `--help`, to check `wanted` against. Empty if the engine is
+/// no process of this machine, prints no flags, or ends with a status other than 0. The adapter makes the command line in
+/// any case, and so refuses options that the engine does not have.
 ///
 /// # Errors
 ///

@@ -90,7 +90,7 @@ pub struct LaunchOptions {
     /// Whether the engine may choose the longest context that its memory allows, if it can, because the lengths of the
     /// limits are those of a search: one start, where one for all of the range would fail.
     pub fit_length: bool,
-    /// Whether a start is told `limits.concurrency`. Otherwise the engine has its own default. Default: true.
+    /// Whether a start passes `limits.concurrency` on. Otherwise the engine uses its own default. Default: true.
     pub limit_concurrency: Option<bool>,
     /// Whether a point that the engine's own report rules out is answered without a start. Default: true.
     pub use_report: Option<bool>,
@@ -330,7 +330,7 @@ impl LaunchOptions {
         })
     }
 
-    /// Docker's runtime by which the container is to get the GPUs.
+    /// The Docker runtime that gives the container its GPUs.
     pub(crate) fn gpu_runtime(&self) -> Option<GpuRuntime> {
         serde_json::from_value(json!(self.runtime)).ok()
     }

@@ -36,7 +36,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 const ATTACH_TIMEOUT: f64 = 5.0;
 
 /// The remedy if the server may not be an inference engine.
-const OTHER_SERVER: &str = "see whether the address is that of an inference server, with the prefix of its path if it has one: `--url http://HOST:PORT/PREFIX`";
+const OTHER_SERVER: &str = "check that the address is an inference server's, with the prefix of its path if it has one: `--url http://HOST:PORT/PREFIX`";
 
 /// Interval at which the processes of a starting server are listed: once a start has failed, they are gone.
 const PROCESSES_EVERY: Duration = Duration::from_secs(1);

@@ -31,7 +31,7 @@ const MAX_UNANSWERED: u64 = 32;
 /// repeat without end.
 const MAX_CONSECUTIVE_FAILURES: u64 = 10_000;
 
-/// Ends a load after this time in which every request was rejected and none was being answered.
+/// Ends a load if for this time every request was rejected and no answer was in progress.
 const MAX_REJECTED: Duration = Duration::from_secs(60);
 
 /// The wait after a first rejection without `Retry-After`, and the longest: it doubles each time.
@@ -231,8 +231,8 @@ impl RequestSource for Feed {
     }
 }
 
-/// How long to wait before a request is sent again that was rejected `before` other times: as the server asks, or else
-/// twice as long each time, give or take a half by `noise` (0 to 1), so that requests do not come back together.
+/// How long to wait before sending a request again that was rejected `before` other times: the server's `Retry-After`, or
+/// exponential backoff, give or take a half by `noise` (0 to 1), so that requests do not come back together.
 fn backoff(before: u32, retry_after: Option<Duration>, noise: f64) -> Duration {
     let doubled = BACKOFF.0.saturating_mul(1 << before.min(16)).min(BACKOFF.1);
     let own = doubled.mul_f64(0.5 + noise);

@@ -84,9 +84,9 @@ impl EngineBounds {
     }
 }
 
-/// Combines the bounds of the running start with those of failed starts; `None` if there are none. `started` are the
-/// limits that the start was asked for; `None` if it is not ours. A length that the engine states is a bound of its own
-/// unless it is the one that it was asked for.
+/// Combines the bounds of the running start with those of failed starts; `None` if there are none. `started` are
+/// the limits requested at the start; `None` if it is not ours. A length that the engine states is a bound of its own
+/// unless it is the requested one.
 pub(crate) fn bounds_report(
     reported: &EngineBounds,
     block: Option<u64>,

@@ -84,8 +84,8 @@ pub(crate) fn classify(rules: &[FailureRule], phase: RulePhase, symptoms: Sympto
 }
 
 impl Finding {
-    /// The state slots that are left for sequences, if a start that was told `asked` sequences needs some for the engine
-    /// itself. `None` if the engine needs some and was told nothing, or if none is left.
+    /// The state slots that are left for sequences, if a start with `asked` sequences needs some for the engine itself.
+    /// `None` if the engine needs some and `asked` is unknown, or if none is left.
     pub(crate) fn slots_for_sequences(&self, asked: Option<u64>) -> Option<u64> {
         let kept = match self.slots_needed {
             Some(needed) => needed.checked_sub(asked?)?,

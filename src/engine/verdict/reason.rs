@@ -145,7 +145,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// The part of a text in which a rule's pattern is searched.
+/// The part of a text that a rule's pattern is matched with.
 pub(super) fn in_place<'a>(rule: &FailureRule, text: &'a str) -> &'a str {
     match rule.place {
         RulePlace::Anywhere => text,

@@ -202,7 +202,7 @@ impl<'de> DeserializeSeed<'de> for &mut Text<'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        // Of a member that comes twice, the last one counts.
+        // If a member comes twice, the last one counts.
         *self = Text::default();
         deserializer.deserialize_any(self).map(drop)
     }

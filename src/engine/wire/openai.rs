@@ -346,7 +346,7 @@ mod tests {
             (r#"{"choices":[{"delta":{}}]}"#, "", false, false),
             (r#"{"choices":[{"delta":[]}]}"#, "", false, false),
             (r#"{"choices":[{"delta":null}]}"#, "", false, false),
-            // Of a member that comes twice, the last one counts.
+            // If a member comes twice, the last one counts.
             (
                 r#"{"choices":[{"text":"a"},{"text":"b"}],"choices":[{"text":" a"}]}"#,
                 " a",
@@ -542,15 +542,15 @@ mod tests {
         let text = |count: u64| format!(r#"{{"choices":[{{"text":" a"}}],"usage":{{"completion_tokens":{count}}}}}"#);
         let end = |count: u64| format!(r#"{{"choices":[],"usage":{{"completion_tokens":{count}}}}}"#);
         for (counts, total, tokens, sum) in [
-            // So far.
+            // Counts so far.
             (vec![1, 2, 3, 4], Some(4), vec![1, 1, 1, 1], 4),
             (vec![3, 6, 9], None, vec![3, 3, 3], 9),
             (vec![81, 82, 83], Some(83), vec![81, 1, 1], 83),
             (vec![1, 3, 3, 6], None, vec![1, 2, 0, 3], 6),
             (vec![1, 1, 2, 2, 3, 3], Some(3), vec![1, 0, 1, 0, 1, 0], 3),
-            // Of all from the start.
+            // The final count from the start.
             (vec![4, 4, 4, 4], Some(4), vec![4, 0, 0, 0], 4),
-            // Of each event alone.
+            // Counts of each event alone.
             (vec![1, 1, 1, 1], Some(4), vec![1, 0, 2, 1], 4),
             (vec![1, 1, 1], None, vec![1, 0, 2], 3),
             (vec![2, 1, 3, 2], Some(8), vec![2, 1, 3, 2], 8),

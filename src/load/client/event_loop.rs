@@ -605,7 +605,7 @@ impl Client {
         for exchange in self.pool.take_requests(|exchange| exchange.due() <= now) {
             if let Some(end) = exchange.end() {
                 self.unended += 1;
-                // A single one may be a moment in which this program did not run.
+                // A single one may only mean that this program did not run for a moment.
                 if self.unended > 1 {
                     self.holds_open = self.holds_open.map_or(Some(end), |other| Some(other.min(end)));
                 }

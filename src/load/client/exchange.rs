@@ -360,7 +360,7 @@ impl Exchange {
     }
 }
 
-/// A finish reason to keep. A load keeps one for each request, so the usual ones are not copied, and none is long.
+/// A finish reason to keep. A load keeps one for each request, so the usual ones are not copied, and long ones are cut.
 fn finish_reason(text: String) -> Cow<'static, str> {
     if let Some(usual) = USUAL_FINISHES.iter().find(|usual| **usual == text) {
         return Cow::Borrowed(usual);
@@ -532,7 +532,7 @@ impl ResponseState {
         }
     }
 
-    /// Whether as many tokens came as were asked for, by the engine's count, or else by the events.
+    /// Whether the answer has the requested number of tokens, by the engine's count, or else by the events.
     fn has_full_length(&self) -> bool {
         let record = &self.record;
         let counted = record.counts.output.filter(|output| *output > 0);

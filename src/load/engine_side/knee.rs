@@ -1,9 +1,9 @@
-//! Where a curve over levels bends, and from which level on something happens.
+//! Finds the knee of a curve over levels, and the first level at which something happens.
 //!
 //! The method for the knee is the core of Kneedle (Satopää, Albrecht, Irwin, Raghavan: "Finding a 'Kneedle' in a
 //! Haystack", ICDCS workshops 2011): with both axes scaled to the range of the curve, the knee is the point farthest
 //! from the straight line between its ends. Instead of Kneedle's sensitivity parameter we use the noise of the values.
-//! If every point of a straight line may be off by `n`, none is farther than `2 n` from the line through its ends, so
+//! If every point of a straight line may be off by `n`, all are within `2 n` of the line through its ends, so
 //! a curve within that distance has no provable knee. Two points may swap their order if their distances differ by
 //! less than `4 n`, so the knee is a range.
 

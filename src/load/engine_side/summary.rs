@@ -255,7 +255,7 @@ fn uneven_workers(samples: &[MetricsSample], from: f64, to: f64) -> Vec<f64> {
     if most > UNEVEN * least + 1.0 { means } else { Vec::new() }
 }
 
-/// Workers differ if one runs this many times as many requests as another, and one more.
+/// Workers differ if one runs this many times another's requests, and at least one more.
 const UNEVEN: f64 = 1.2;
 
 /// Requests in flight over time.

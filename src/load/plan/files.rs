@@ -227,9 +227,9 @@ const PROMPTS: &str = "a line is `{\"prompt\": \"…\"}`, perhaps with `output`,
                        `conversations` or of OpenAI's `messages`; or it is plain text, a prompt a line";
 
 /// Parses the text of a file of prompts: at least one, in file order. A file that begins as JSON is a list of objects, one
-/// a line or in an array: with `prompt`, ShareGPT's `conversations` (of which the first words of the human are the prompt,
-/// as in vLLM's bench) or OpenAI's `messages`, and optionally the tokens to generate; other keys are ignored. Otherwise each line
-/// is a prompt. Blank lines are skipped.
+/// a line or in an array: with `prompt`, ShareGPT's `conversations` (the human's first turn is the prompt, as in vLLM's
+/// bench) or OpenAI's `messages`, and optionally the tokens to generate; other keys are ignored. Otherwise each line is a
+/// prompt. Blank lines are skipped.
 ///
 /// # Errors
 ///
@@ -306,7 +306,7 @@ fn entry(value: &Value) -> std::result::Result<FilePrompt, String> {
     Ok(FilePrompt { prompt, output })
 }
 
-/// The text of the turns that are sent, of those that a model did not say.
+/// The text of the chosen turns among those that no model wrote.
 fn said(turns: &Value, who: &str, what: &str, choose: impl Fn(Vec<String>) -> Vec<String>) -> Option<String> {
     let models = ["gpt", "assistant", "model", "chatgpt", "bing", "bard"];
     let mut texts = Vec::new();

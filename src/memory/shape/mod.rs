@@ -314,7 +314,7 @@ mod tests {
         assert!(states >= 6, "{states}");
     }
 
-    /// Of a known family, headers that agree change nothing.
+    /// Headers that agree with a known family change nothing.
     #[test]
     fn headers_agree_with_the_keys() {
         for (name, cache) in &caches().1 {

@@ -1,4 +1,5 @@
-//! What the names and shapes of stored tensors say of a model: which are loaded, and what each layer keeps.
+//! Reads a model's layers from the names and shapes of its stored tensors: which tensors are loaded, and which cache or
+//! state each layer keeps.
 //!
 //! Names follow conventions that families share: a layer's number after `layers`, matrices called `k_proj`, latents
 //! called `kv_a_proj_with_mqa`. Keys and values have as many elements as the outputs of the matrices that make them,
@@ -159,7 +160,7 @@ impl Stored {
         Ok(stored)
     }
 
-    /// What each layer of the language model has, by its number; empty if no name has one.
+    /// The layers of the language model in order; empty if no tensor's name has a layer number.
     pub(super) fn layers(&self, config: &Config) -> Vec<FoundLayer> {
         let mut layers: BTreeMap<u64, BTreeMap<String, Modules>> = BTreeMap::new();
         for tensor in &self.text.tensors {
@@ -192,7 +193,7 @@ impl Stored {
 /// Modules below one parent, with their tensors.
 type Modules = BTreeMap<String, Vec<StoredTensor>>;
 
-/// What the tensors of a layer show of what it keeps.
+/// The cache or state of a layer, as its tensors show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FoundLayer {
     number: u64,
@@ -240,7 +241,7 @@ const RECURRENT: [&str; 9] = [
 ];
 /// Parameters that only recurrent parts have.
 const RECURRENT_PARAMETERS: [&str; 3] = ["A_log", "dt_bias", "D"];
-/// What of a module's name shows that it is a feed-forward part or a norm.
+/// Parts of names that mark a module as a feed-forward part or a norm.
 const OTHERS: [&str; 19] = [
     "mlp",
     "ffn",

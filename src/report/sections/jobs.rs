@@ -147,7 +147,7 @@ fn blocks(found: &[JobResult], page: impl Fn(&JobResult) -> Option<String>) -> V
     let mut blocks: Vec<Block> = groups.into_iter().flatten().collect();
     let mut rows: Vec<&JobResult> = found.iter().filter(|job| job.status == "done").collect();
     rows.sort_by_key(|job| (&job.model, &job.engine, &job.gpu, &job.name));
-    // What all jobs have in common needs no column.
+    // A column only for settings in which the jobs differ.
     let differs = |value: JobText| rows.iter().any(|job| value(job) != value(rows[0]));
     let kept = [SETTING, MODEL, ENGINE, GPU].map(|value| differs(value).then_some(value));
     let [setting, model, engine, gpu] = kept

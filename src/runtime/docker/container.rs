@@ -126,7 +126,7 @@ impl Container {
         }
     }
 
-    /// The same, as it was when it was inspected: a restart since then is the end of what ran in it.
+    /// Sets when the inspected container had started: a later restart means that its process ended.
     pub(in crate::runtime) fn started_at(mut self, time: Option<String>) -> Self {
         self.started_at = time;
         self

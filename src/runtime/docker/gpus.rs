@@ -18,9 +18,9 @@ use crate::telemetry::{self, GpuFiles};
 pub enum GpuAccess {
     /// Docker's `--gpus`, which NVIDIA's toolkit fulfils: a runtime called `nvidia`, or its hook.
     Toolkit,
-    /// CDI devices, of which there are these.
+    /// CDI, with these devices.
     Cdi(Vec<String>),
-    /// A default runtime of another name, which is asked by `NVIDIA_VISIBLE_DEVICES`.
+    /// A default runtime of another name, which reads `NVIDIA_VISIBLE_DEVICES`.
     DefaultRuntime(String),
     /// The runtime `nvidia`, which the user chose and which is asked by `NVIDIA_VISIBLE_DEVICES`.
     NvidiaRuntime,

@@ -260,7 +260,7 @@ pub(in crate::runtime) async fn start(
 struct Watched {
     container: Container,
     exec: String,
-    /// Of its processes.
+    /// The mark in the environment of its processes.
     mark: String,
     /// Kills of the kernel in the container before the start.
     kills: Option<u64>,

@@ -16,16 +16,16 @@ use crate::runtime::output::LineSplitter;
 
 /// When to look again at a container whose log has ended and which still runs: it is about to exit.
 const SOON: Duration = Duration::from_millis(50);
-/// After so long without a message the log is asked for again: Docker's `local` driver may send nothing more of a log that
-/// was rotated.
+/// Time without a message after which the log is requested again: Docker's `local` driver may send nothing more of a log
+/// that was rotated.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Where it is read again, the daemon looks at so many lines at its end, because it would decode a long log for minutes to
-/// find those after a time. While Docker is away, at most 64 KiB wait for it.
+/// Lines at the end of a log that are requested when it is read again: to find the lines after a time, the daemon would
+/// decode a long log for minutes. While Docker is away, at most 64 KiB wait for it.
 const RECENT: &str = "50000";
 
 impl Container {
     /// Follows its log into `logs` until it exits, starting with the last `tail` lines, or with the first. If the daemon
-    /// restarts and the container outlives it, goes on with the first line that is missing.
+    /// restarts and the container outlives it, continues with the first missing line.
     pub(in crate::runtime) fn follow(self: &Arc<Self>, tail: Option<u32>, logs: ServerLog) {
         let container = Arc::clone(self);
         tokio::spawn(async move {
@@ -43,7 +43,7 @@ impl Container {
     }
 
     async fn read_log(&self, tail: Option<u32>, streams: &mut [Stream; 2], logs: &ServerLog) -> Result<()> {
-        // Of what is older, only the tail is wanted.
+        // Older lines are wanted only as far as the tail reaches.
         let mut since = tail.map(|_| Timestamp::now());
         let mut asked = options(&tail.map_or_else(|| "all".to_owned(), |lines| lines.to_string()));
         let mut reads = 0;
@@ -113,8 +113,8 @@ async fn read(
     failed.map_or(Ok(()), Err)
 }
 
-/// A place in a stream of a log: so many messages with this time. Their number alone would not do, because the oldest go
-/// when the log is rotated.
+/// A position in a log's stream: a time, and the number of messages seen with it. A number alone would not do, because
+/// rotation drops the oldest messages.
 #[derive(Clone, Copy)]
 struct Place {
     time: Timestamp,

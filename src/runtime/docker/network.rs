@@ -98,7 +98,7 @@ impl OwnNetwork {
 
     /// Whether this machine sends what is for the container into the network's bridge.
     pub(super) fn is_reached(self) -> bool {
-        // Connecting only asks for the route: the source is the bridge's address, or that of the interface of another way.
+        // Connecting only looks up the route: the source is the bridge's address, or another interface's.
         let source = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
             socket.connect((self.address, 9))?;
             socket.local_addr()
@@ -157,8 +157,8 @@ fn routes() -> Vec<Route> {
         .collect()
 }
 
-/// The first addresses of the networks to which no route leads. If each has one, then of those that are narrower than
-/// all of their routes: the kernel prefers them.
+/// The first addresses of the networks without a route; if all have one, of those narrower than each of their routes,
+/// because the kernel prefers the narrower.
 fn free(routes: &[Route]) -> Vec<u32> {
     let outside = |narrowest: u32| -> Vec<u32> {
         let is_on = |first: u32, route: &Route| (first ^ route.0) & route.1 & MASK == 0;
@@ -178,7 +178,7 @@ fn none_is_free(routes: &[Route]) -> Fault {
     let shown: Vec<String> = routes.iter().take(3).map(shown).collect();
     Fault::missing(
         format!(
-            "the container can have no network of its own: this machine has routes to all of {FIRST}/17 ({}, …)",
+            "no address range is free for the container's network: this machine has routes to all of {FIRST}/17 ({}, …)",
             shown.join(", ")
         ),
         format!("remove what is left of other programs' networks (`ip route`); {WAY_OUT}"),
@@ -244,7 +244,7 @@ mod tests {
         // A wide one and one of the same width: all but that one are narrower.
         let free = free_beside(&[("198.18.0.0", 15), ("198.19.0.0", 29)]);
         assert_eq!((free.len(), free[0]), (4095, first("198.19.0.8")));
-        // Those that are left free are preferred to those that are narrower.
+        // Free networks come before narrower ones.
         assert_eq!(
             free_beside(&[("198.19.0.0", 18), ("198.19.64.0", 19), ("198.19.96.0", 20)]).len(),
             512

@@ -190,7 +190,7 @@ struct Layers {
     announced: HashSet<String>,
 }
 
-/// Daemons name a layer by so many digits of its digest.
+/// Digits of a layer's digest by which daemons name it.
 const SHORT: usize = 12;
 
 impl Layers {

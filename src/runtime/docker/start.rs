@@ -55,7 +55,7 @@ pub(in crate::runtime) async fn prepare(
         ([], Some(runtime)) => {
             return Err(Fault::missing(
                 format!(
-                    "the runtime `{}` gives a container GPUs, and none is named or found",
+                    "the runtime `{}` gives a container GPUs, but none is named or found",
                     runtime.name()
                 ),
                 "name them with `gpus`, or leave out the runtime; see `profiler doctor`",

@@ -854,7 +854,7 @@ pub mod trials {
     }
 
     /// The trials (`engine.trial`) that earlier executions of a resumed run measured or began, and that this one has not
-    /// asked for yet: an array of `#{ what, ended }`, in the order in which they ended, and then those that were cut off.
+    /// requested yet: an array of `#{ what, ended }`, in the order of their ends, and then those that were cut off.
     ///
     /// # Example
     ///

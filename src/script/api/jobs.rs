@@ -242,7 +242,7 @@ pub(super) fn strings(list: rhai::Array, of: &str) -> Result<Vec<String>> {
     words.ok_or_else(|| Fault::usage(format!("`{of}` takes an array of strings")))
 }
 
-/// Bytes by which the archive of a job's folder grows at least in each minute.
+/// The least growth of a job's archive in a minute, bytes.
 const LEAST_FETCHED: u64 = 16 << 10;
 
 #[derive(Default, Deserialize)]

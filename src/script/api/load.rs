@@ -114,8 +114,8 @@ pub mod levels {
     /// `#{ step, decode, prefill, kv }`: of each step, and for each decoding sequence, prompt token and token read from
     /// the KV cache in it. The answer has for each load `#{ output_throughput, ttft_ms, tpot_ms, e2el_ms, preemptions,
     /// kv_usage, per_token, per_tpot, per_ttft }`: latencies at the percentile, and the counts (in the order of `cost`)
-    /// of which the seconds of an output token, the mean TPOT and the mean TTFT consist. They do not depend on `cost`,
-    /// so it can be fitted to measurements by linear equations.
+    /// whose products with `cost` add up to the seconds of an output token, the mean TPOT and the mean TTFT. The counts
+    /// do not depend on `cost`, so it can be fitted to measurements by linear equations.
     ///
     /// # Errors
     ///

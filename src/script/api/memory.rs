@@ -53,8 +53,8 @@ pub mod breakdown {
         Ok(to_script(&record_breakdown(&context, name, given, None)?)?)
     }
 
-    /// Keeps a preliminary breakdown, in which `missing` names the measurements still to be made, as `show_so_far` does
-    /// for a result.
+    /// Keeps a preliminary breakdown, as `show_so_far` does for a result; `missing` in it names the measurements still to
+    /// be made.
     ///
     /// # Errors
     ///

@@ -11,13 +11,13 @@ pub(super) struct Scores {
     pub(super) prompt: Vec<u32>,
     /// Whether its tokens are scored too.
     pub(super) of_prompt: bool,
-    /// Whether ids are told.
+    /// Whether token ids are returned.
     pub(super) ids: bool,
     pub(super) fp8: bool,
 }
 
 impl Scores {
-    /// Adds the log-probabilities of so many generated tokens, and those of the prompt.
+    /// Adds the log-probabilities of `tokens` generated tokens, and those of the prompt.
     pub(super) fn add_to(&self, choice: &mut Value, tokens: u64) {
         let mut before = self.prompt.last().copied().unwrap_or_default();
         let (mut ids, mut logprobs) = (Vec::new(), Vec::new());
