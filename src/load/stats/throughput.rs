@@ -2,8 +2,9 @@
 //! and drain. Names and formulas are those of vLLM's bench. Pure.
 //!
 //! The steady part of a closed loop is the longest span with at least 95 % of the intended concurrency. Gaps shorter
-//! than 5 % of the median request duration are bridged, because a slot is briefly empty between two requests. Open
-//! loop: from the end of the ramp to the last arrival.
+//! than 5 % of the median request duration are bridged, because a slot is briefly empty between two requests. A span of
+//! less than half that duration counts as none: it may hold a burst of tokens, or no token at all. Open loop: from the
+//! end of the ramp to the last arrival.
 //!
 //! Its latencies cover the requests sent within the span, whenever they ended, because leaving out late ends would
 //! leave out the slow requests. Its throughput counts partial requests: output tokens by the arrival time of their
@@ -60,8 +61,12 @@ pub(super) struct Window {
 }
 
 impl Window {
+    fn length(self) -> Duration {
+        self.to.saturating_sub(self.from)
+    }
+
     pub(super) fn seconds(self) -> f64 {
-        self.to.saturating_sub(self.from).as_secs_f64()
+        self.length().as_secs_f64()
     }
 
     /// The share of the interval `from..to` inside the window; for an empty interval 0 or 1.
@@ -255,6 +260,9 @@ fn meets(request: &EvaluatedRequest<'_>, slo: Slo, due: bool) -> bool {
 /// Required share of the intended concurrency.
 const SHARE: f64 = 0.95;
 
+/// Least length of the steady part of a closed loop, in median request durations.
+const LEAST: f64 = 0.5;
+
 /// Statistics of the steady part. Unlike over the whole load, throughput includes the work for warm-up and cut-off
 /// requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -280,8 +288,9 @@ impl Steady {
     pub(super) fn new(all: &[EvaluatedRequest<'_>], target: TargetConcurrency) -> Option<Self> {
         let measured = || all.iter().filter(|request| !request.record.warmup);
         let begun = measured().map(|request| request.record.sent).min()?;
+        let times = all.iter().map(|request| (request.record.sent, request.record.ended));
         let steady = match target {
-            TargetConcurrency::Closed { concurrency } => longest(all, concurrency)?,
+            TargetConcurrency::Closed { concurrency } => longest(times, concurrency)?,
             TargetConcurrency::Open { ramped } => Window {
                 from: ramped,
                 to: measured().map(|request| request.record.scheduled).max()?,
@@ -310,11 +319,11 @@ impl Steady {
     }
 }
 
-/// The longest span with enough requests in flight.
-fn longest(all: &[EvaluatedRequest<'_>], wanted: u64) -> Option<Window> {
+/// The longest span with enough requests in flight; `None` if it is too short.
+fn longest(times: impl Iterator<Item = (Duration, Duration)> + Clone, wanted: u64) -> Option<Window> {
     let enough = |open: u64| open as f64 >= SHARE * wanted as f64;
-    let times = all.iter().map(|request| (request.record.sent, request.record.ended));
-    let max_gap = median_duration(times.clone()).mul_f64(1.0 - SHARE);
+    let usual = median_duration(times.clone());
+    let max_gap = usual.mul_f64(1.0 - SHARE);
     let mut spans: Vec<Window> = Vec::new();
     let mut from = None;
     for (moment, open) in concurrency_steps(times) {
@@ -338,7 +347,8 @@ fn longest(all: &[EvaluatedRequest<'_>], wanted: u64) -> Option<Window> {
     spans
         .into_iter()
         .rev()
-        .max_by_key(|window| window.to.saturating_sub(window.from))
+        .max_by_key(|window| window.length())
+        .filter(|window| window.length() >= usual.mul_f64(LEAST))
 }
 
 /// The median time that a request is in flight.
@@ -370,6 +380,14 @@ mod tests {
             concurrency_steps(spans.into_iter()),
             [(at(0), 1), (at(1), 2), (at(2), 2), (at(3), 0)]
         );
+    }
+
+    #[test]
+    fn a_moment_of_full_concurrency_is_no_steady_part() {
+        let at = Duration::from_secs;
+        let two = |overlap: u64| longest([(at(0), at(10)), (at(10 - overlap), at(20 - overlap))].into_iter(), 2);
+        assert!(two(4).is_none());
+        assert_eq!(two(6).unwrap().length(), at(6));
     }
 
     #[test]
