@@ -75,6 +75,21 @@ fn quantized_weights_that_miss_a_limit_are_exit_status_4() {
     assert!(missed.contains("0.01 nats"), "{found}");
 }
 
+#[test]
+fn an_engine_is_not_compared_with_itself() {
+    for same in [
+        &["--other.model", "b/c"][..],
+        &["--other.memory-fraction", "0.8"],
+        &["--kv-cache-dtype", "fp8", "--other.kv-cache-dtype", "fp8"],
+    ] {
+        let outcome = Profiler::new()
+            .args(["run", "quality", "--engine", "sim"])
+            .args(same)
+            .run();
+        assert_eq!(outcome.code, Some(2), "{same:?}: {}", outcome.stdout);
+    }
+}
+
 /// The result of `engine.answer` by a server that answers so, for a generated text and for given tokens.
 #[track_caller]
 fn read(engine: &str, server: fn(&Asked) -> String) -> Value {
