@@ -128,6 +128,9 @@ pub struct Setting {
     pub name: String,
     /// Its flag on the engine's command line.
     pub flag: String,
+    /// Other spellings of the flag, such as a short one.
+    #[serde(default)]
+    pub also: Vec<String>,
     /// The flag that turns a switch off, if `flag` turns it on.
     #[serde(default)]
     pub off: String,

@@ -151,24 +151,20 @@ fn what_no_setting_meets_is_said_within_three_starts() {
 /// A run with one parameter more ends with status 2 and starts nothing.
 #[track_caller]
 fn refused(set: &str, says: &str) {
+    refused_with(&[set], says);
+}
+
+#[track_caller]
+fn refused_with(sets: &[&str], says: &str) {
+    let set = sets.join(" ");
     let program = Profiler::new()
         .file(
             "other.json",
             r#"{"command": "vllm serve some/other --max-num-seqs 64"}"#,
         )
         .file("empty.json", r#"{"hardware": "h100"}"#)
-        .args([
-            "run",
-            "tune",
-            "--engine",
-            "vllm",
-            "--runtime",
-            "docker",
-            "--out",
-            "run",
-            "--set",
-            set,
-        ]);
+        .args(["run", "tune", "--engine", "vllm", "--runtime", "docker", "--out", "run"])
+        .args(sets.iter().flat_map(|set| ["--set", *set]));
     let outcome = program.run();
     assert_eq!(outcome.code, Some(2), "{set}: {}", outcome.stderr);
     assert!(outcome.stderr.contains(says), "{set}: {}", outcome.stderr);
@@ -191,6 +187,16 @@ fn what_cannot_be_is_refused_before_the_first_start() {
     );
     refused(r#"space={"tensor_parallel":[2]}"#, "gpus");
     refused("parallel=2", "cannot share 1 GPUs evenly");
+    for args in [
+        r#"["-tp", "2"]"#,
+        r#"["--tensor_parallel_size=2"]"#,
+        r#"["--pipeline-parallel-size", "2"]"#,
+    ] {
+        refused_with(
+            &[r#"gpus=[0,1]"#, "parallel=2", &format!("engine_args={args}")],
+            "with 2 for each",
+        );
+    }
     refused("recipe=other.json", "some/other");
     refused("recipe=empty.json", "recipe");
     refused(r#"slo={"itl_ms":5}"#, "itl_ms");

@@ -607,10 +607,10 @@ pub mod methods {
     }
 
     /// The launch settings that a search may choose, as the engine's adapter states them: an array of
-    /// `#{ name, flag, off, option, kind, values, usual, cost, kv, spare, excludes }`, empty if it states none.
+    /// `#{ name, flag, also, off, option, kind, values, usual, cost, kv, spare, excludes }`, empty if it states none.
     /// `std/tune/settings` reads them.
     ///
-    /// `flag` sets it (`off` turns a switch off), or the launch option `option` does. `kind` is `count`, `share`,
+    /// `flag` sets it (`off` turns a switch off, `also` are its other spellings), or the launch option `option` does. `kind` is `count`, `share`,
     /// `switch`, `choice` (of `values`), `word` or `speculation` (maps as that option of `engines::describe` takes them); `values` are what a search tries, `[]` if only what the user names; `usual` is the engine's default, `()` if that depends on model
     /// and device. `cost` is `restart` or `cold_restart`. `kv` and `spare` say whether a larger value leaves `more`,
     /// `less` or the `same` memory for the KV cache and for steps. `excludes` are combinations that the engine refuses,
