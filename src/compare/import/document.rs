@@ -42,7 +42,8 @@ impl Document {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let named = || format!("`{}`", path.display());
         let file = std::fs::File::open(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Fault::usage(format!("there is no {}", named())),
+            std::io::ErrorKind::NotFound => Fault::usage(format!("there is no {}", named()))
+                .hint("give the folder of a run, such as one in `runs`, or a file of another tool"),
             _ => Fault::io(path, &error),
         })?;
         let bytes = Bounded::new(file, MAX_BYTES)
