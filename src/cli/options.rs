@@ -19,13 +19,10 @@ use crate::prompt::Hub;
 use crate::report::{Page, Terminal};
 use crate::run::{Run, add_secrets, is_remembered, named_secrets, remember};
 use crate::runtime::{Consent, Permits, Services, Want};
-use crate::script::form::json_or_string;
+use crate::script::form::{LONGEST, json_or_string};
 use crate::script::{Host, Main, Settings, Source, params};
 use crate::task::{Tasks, lock};
 use crate::tls;
-
-/// Longest value of `--max-time` and `--wait`: a longer one is a mistake.
-pub(super) const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Options to run a script with.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -108,7 +105,10 @@ impl ScriptOptions {
             max_memory: None,
             page: Page::from(&program.terminal),
         };
-        let permits = self.permits(author, &run, &settings.set)?;
+        let mut permits = self.permits(author, &run, &settings.set)?;
+        if run.is_attempt() {
+            permits = permits.for_job();
+        }
         let services = Arc::new(Services::default());
         program.signals.guard(&services);
         let host = Host::new(program.tasks.clone(), Arc::new(run), permits, services, settings);

@@ -205,6 +205,11 @@ impl Signals {
         })
     }
 
+    /// Whether `--max-time` was reached.
+    pub(super) fn out_of_time(&self) -> bool {
+        self.status() == Some(OUT_OF_TIME)
+    }
+
     /// Whether a later attempt at the run began.
     pub(super) fn superseded(&self) -> bool {
         self.status() == Some(SUPERSEDED)

@@ -292,8 +292,9 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
             diagnostic.fault.kind,
             Kind::Compile | Kind::Missing | Kind::NotAllowed | Kind::Script | Kind::Usage
         )
+        && let Some(status) = discard_run(args, diagnostic, host, program)?
     {
-        return discard_run(args, diagnostic, host, program);
+        return Ok(status);
     }
     let concluded = conclude(args, ended, &live, host, program);
     if !program.signals.superseded() {

@@ -240,9 +240,11 @@ pub enum RunStatus {
     Failed,
     /// A signal ended it.
     Interrupted,
+    /// Its time was over (`--max-time`).
+    OutOfTime,
 }
 
-names!(RunStatus { Running "running", Done "done", Failed "failed", Interrupted "interrupted", });
+names!(RunStatus { Running "running", Done "done", Failed "failed", Interrupted "interrupted", OutOfTime "out_of_time", });
 
 /// A phase of an engine's life, as the live view shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -182,8 +182,8 @@ impl Run {
         Ok(String::from_utf8_lossy(&text.unwrap_or_default()).into_owned())
     }
 
-    /// The folder of a job whose run ended by itself: it is done, or it failed. `None` if it has not started, was
-    /// interrupted or killed, or is under way.
+    /// The folder of a job whose run another attempt would not take further: it is done, it failed, or its time was
+    /// over. `None` if it has not started, was interrupted or killed, or is under way.
     ///
     /// # Errors
     ///
@@ -199,7 +199,7 @@ impl Run {
             return Ok(None);
         }
         let status = Manifest::read(&inside)?.status;
-        Ok(matches!(status, RunStatus::Done | RunStatus::Failed).then_some(folder))
+        Ok(matches!(status, RunStatus::Done | RunStatus::Failed | RunStatus::OutOfTime).then_some(folder))
     }
 }
 

@@ -390,6 +390,11 @@ impl Run {
         self.writer.as_ref().is_some_and(RunWriter::not_started)
     }
 
+    /// Whether it is an attempt with a number, as the jobs of a fleet are.
+    pub fn is_attempt(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.attempt.is_some())
+    }
+
     /// Whether no engine became ready and nothing was measured: the run cannot do its work, and there is nothing to
     /// resume.
     pub fn nothing_asked(&self) -> bool {

@@ -144,7 +144,7 @@ impl RecordedRun {
         self.done() && !self.ends_early
     }
 
-    /// How the run ended, for people: `done`, `failed: …`, `interrupted: …`, `not finished: …`.
+    /// How the run ended, for people: `done`, `failed: …`, `interrupted: …`, `out of time: …`, `not finished: …`.
     pub fn ended(&self) -> String {
         let fault = self.fault.as_ref().and_then(|fault| fault["message"].as_str());
         match (self.manifest.status, fault) {
@@ -153,8 +153,8 @@ impl RecordedRun {
                     .to_owned()
             }
             (RunStatus::Running, _) => "not finished: still running, or killed; --resume continues it".to_owned(),
-            (status, Some(fault)) if status.name() != fault => format!("{}: {fault}", status.name()),
-            (status, _) => status.name().to_owned(),
+            (status, Some(fault)) if status.name() != fault => format!("{}: {fault}", status.name().replace('_', " ")),
+            (status, _) => status.name().replace('_', " "),
         }
     }
 
@@ -162,8 +162,11 @@ impl RecordedRun {
     /// script finished.
     pub fn stopped(&self) -> Option<String> {
         let ended = self.ended();
-        let signal = ended.strip_prefix("interrupted: ").map(str::to_owned);
-        (!self.done()).then(|| signal.unwrap_or(ended))
+        let why = match self.manifest.status {
+            RunStatus::Interrupted | RunStatus::OutOfTime => ended.split_once(": ").map(|(_, why)| why.to_owned()),
+            _ => None,
+        };
+        (!self.done()).then(|| why.unwrap_or(ended))
     }
 
     /// The first part of [`RecordedRun::ended`], for tables: `done`, `failed`, `not finished`.

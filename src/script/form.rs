@@ -1,6 +1,8 @@
 //! The form of a parameter's value: its type (from the default, or from the declaration), its bounds, and its notation
 //! on a command line.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 
@@ -204,9 +206,11 @@ impl Form {
         let (kind, text) = (type_with_article(given), given.as_str());
         let given = text.map_or_else(|| given.to_string(), str::to_owned);
         let fault = Fault::usage(format!("parameter `{path}` must be {wanted}, but is {kind} `{given}`"));
-        fault.hint(match &self.example {
-            Some(example) => format!("such as {}", self.usage(path, example)),
-            None => format!("its default is `{default}`"),
+        fault.hint(match (&self.example, default) {
+            (Some(example), _) => format!("such as {}", self.usage(path, example)),
+            (None, Value::Null) => format!("give {wanted}, or leave it out"),
+            (None, Value::Object(_)) => format!("give its keys: {}", self.usage(&format!("{path}.KEY"), "VALUE")),
+            (None, _) => format!("its default is `{default}`"),
         })
     }
 
@@ -276,6 +280,26 @@ pub fn json_or_string(text: &str) -> Value {
     match text {
         "()" => Value::Null,
         _ => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
+    }
+}
+
+/// Longest value of `--max-time` and `--wait`: a longer one is a mistake.
+pub const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// The time of `--max-time`, such as `90s` or `2h30m`.
+///
+/// # Errors
+///
+/// What to give instead.
+pub fn time(text: &str) -> std::result::Result<Duration, String> {
+    let time = text
+        .parse::<jiff::SignedDuration>()
+        .ok()
+        .and_then(|time| Duration::try_from(time).ok());
+    match time.filter(|time| !time.is_zero()) {
+        Some(time) if time > LONGEST => Err("that is more than a year: leave it out for no bound".to_owned()),
+        Some(time) => Ok(time),
+        None => Err("give a time with units, such as 90s, 30m or 2h30m".to_owned()),
     }
 }
 

@@ -144,6 +144,11 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
     // An address in the fleet file is not a permission of the user.
     let why = job("0006-engine_info")["why"].clone();
     assert!(why.as_str().unwrap().contains("connect"), "{why}");
+    let hint = job("0006-engine_info")["hint"].clone();
+    assert!(
+        !hint.as_str().unwrap().contains("--url"),
+        "of the job, not of the fleet: {hint}"
+    );
     // One entry of the batch needs one start.
     let answer = job("0007-batch")["answer"].clone();
     assert!(
@@ -169,6 +174,112 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
         .run()
         .success();
     let _ = shown.stdout(limit.as_str().unwrap());
+}
+
+/// A wrong use, a time limit, and a job that loses its script before its turn.
+#[test]
+fn a_job_that_another_attempt_would_not_help_has_one() {
+    let jobs = "
+jobs:
+  - {script: ./first.rhai}
+  - {script: ./second.rhai}
+  - {script: throughput, set: {engine: sim, sim: {nope: 3}}}
+  - {script: adaptive, max_time: 1s, set: {engine: sim, sim: {time_scale: 1.0}, input: [64, 20000], output: 64}}
+";
+    let program = fleet(jobs)
+        .file("first.rhai", "command::run([\"rm\", \"second.rhai\"]); true")
+        .file("second.rhai", "true");
+    let outcome = program.args(["--allow", "command=rm", "--json"]).run().success();
+    let result = outcome.json()["result"].clone();
+    let statuses: Vec<&Value> = result["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| &job["status"])
+        .collect();
+    assert_eq!(
+        json!(statuses),
+        json!(["done", "given up", "failed", "out of time"]),
+        "{result}"
+    );
+    let summary = &result["summary"];
+    assert_eq!(
+        [&summary["done"], &summary["out_of_time"], &summary["failed"]],
+        [&json!(1), &json!(1), &json!(2)]
+    );
+    let out = outcome.folder().join("f");
+    assert_eq!(text(out.join("logs/0002-second.log")).matches("second.rhai").count(), 1);
+    for job in ["0003-throughput", "0004-adaptive"] {
+        let (_, attempts) = finished(&out.join("jobs").join(job));
+        assert_eq!(attempts, [100], "{job}");
+    }
+    // Its last words say why.
+    let why = result["jobs"][1]["why"].as_str().unwrap();
+    assert!(why.contains("second.rhai"), "{why}");
+    let page = text(out.join("report.html"));
+    assert!(page.contains("Unfinished"), "the result so far");
+}
+
+#[test]
+fn hints_name_options_that_the_command_has() {
+    let help = Profiler::new().args(["fleet", "--help"]).run().success();
+    let known: BTreeSet<&str> = options_in(&help.stdout).collect();
+    let jobs = |more: &str| format!("jobs:\n  - script: throughput\n    {more}");
+    for (file, args) in [
+        (jobs("max_time: 5x"), &[][..]),
+        (jobs("set: {engine: sim, settings: {nope: 3}}"), &[]),
+        (jobs("set: {inptu: 3}"), &[]),
+        (
+            jobs("set: {engine: openai, url: 'http://10.1.2.3:8000', model: m}"),
+            &[],
+        ),
+        (jobs("gpus: many"), &[]),
+        (jobs("gpus: -1"), &[]),
+        (jobs("set: 3"), &[]),
+        (jobs("max_time: 30"), &[]),
+        (
+            jobs("set: {engine: sim}").replace("jobs:", "defaults: {set: 3}\njobs:"),
+            &[],
+        ),
+        (jobs(""), &["--cluster", "ssh"]),
+        (jobs(""), &["--cluster", "slurm"]),
+        (jobs(""), &["--cluster", "./nowhere.rhai"]),
+        (jobs(""), &["--set", "attempts=0"]),
+        (jobs(""), &["--detach"]),
+        ("jobs: 3".to_owned(), &[]),
+    ] {
+        let outcome = fleet(&file).args(args).run();
+        // The engine of a job may be what is not allowed.
+        assert!(
+            matches!(outcome.code, Some(1..=3)),
+            "{file} {args:?}: {}",
+            outcome.stderr
+        );
+        let hints = outcome
+            .stderr
+            .lines()
+            .filter(|line| line.contains("hint: ") || line.contains("help: "));
+        let unknown: Vec<&str> = hints
+            .flat_map(options_in)
+            .filter(|option| !known.contains(option))
+            .collect();
+        assert!(unknown.is_empty(), "{unknown:?} in {}", outcome.stderr);
+    }
+    for wrong in ["/tmp", "nowhere.yaml"] {
+        let outcome = Profiler::new().args(["fleet", wrong]).run();
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("hint: ") && !outcome.stderr.contains("--file"),
+            "{}",
+            outcome.stderr
+        );
+    }
+}
+
+/// Words with two dashes.
+fn options_in(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+    words.filter(|word| word.starts_with("--") && word.len() > 2)
 }
 
 /// A script once for each value of a launch setting; killed after the first of its runs.

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::options::{LONGEST, ScriptOptions};
+use crate::cli::options::ScriptOptions;
 use crate::memory;
 use crate::run::Folder;
+use crate::script::form::time;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -97,19 +98,6 @@ impl Args {
 
 /// Bounds of `--max-disk`, bytes. Less than this does not even hold a run's journal.
 const DISK: std::ops::RangeInclusive<f64> = 1e5..=1e15;
-
-/// A time such as `90s` or `2h30m`.
-fn time(text: &str) -> std::result::Result<Duration, String> {
-    let time = text
-        .parse::<jiff::SignedDuration>()
-        .ok()
-        .and_then(|time| Duration::try_from(time).ok());
-    match time.filter(|time| !time.is_zero()) {
-        Some(time) if time > LONGEST => Err("that is more than a year: leave it out for no bound".to_owned()),
-        Some(time) => Ok(time),
-        None => Err("give a time with units, such as 90s, 30m or 2h30m".to_owned()),
-    }
-}
 
 /// A size in bytes such as `500MB`, `20G` or `10GiB`.
 fn size(text: &str) -> std::result::Result<u64, String> {

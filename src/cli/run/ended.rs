@@ -87,14 +87,12 @@ pub(super) fn conclude(
                 program.complain(&diagnostic)
             };
             let fault = fault_json(&diagnostic);
-            let ended = host.run.end(
-                if interrupted {
-                    RunStatus::Interrupted
-                } else {
-                    RunStatus::Failed
-                },
-                fault.clone(),
-            );
+            let ended = match interrupted {
+                true if program.signals.out_of_time() => RunStatus::OutOfTime,
+                true => RunStatus::Interrupted,
+                false => RunStatus::Failed,
+            };
+            let ended = host.run.end(ended, fault.clone());
             // The cause was printed already. A full disk may cause this error too.
             if let Err(fault) = &ended
                 && fault.message != diagnostic.fault.message
@@ -173,16 +171,23 @@ fn print_larger_budget(result: &Value, host: &Host, program: &Program) {
     }
 }
 
-/// Ends a run after a mistake of the user or the script before anything started: removes the useless folder.
-pub(super) fn discard_run(args: &Args, diagnostic: &Diagnostic, host: &Host, program: &Program) -> Result<Status> {
+/// Ends a run after a mistake of the user or the script before anything started: removes the useless folder. `None` if
+/// it stays, because the script wrote files.
+pub(super) fn discard_run(
+    args: &Args,
+    diagnostic: &Diagnostic,
+    host: &Host,
+    program: &Program,
+) -> Result<Option<Status>> {
+    if !host.run.discard(args.out.is_none()) {
+        return Ok(None);
+    }
     let status = program.complain(diagnostic);
     if args.json {
         program.print_json(&host.run.document(Err(&fault_json(diagnostic))))?;
     }
-    if host.run.discard(args.out.is_none()) {
-        program.note("nothing had started, so the run folder was removed");
-    }
-    Ok(status)
+    program.note("nothing had started, so the run folder was removed");
+    Ok(Some(status))
 }
 
 /// Adds the findings of an unfinished run to the document. Without `--json`, prints them. Returns whether it printed.

@@ -13,7 +13,7 @@ use crate::fault::{Fault, Result};
 use crate::report::document::{Block, Section, Weight, text};
 use crate::report::plot::{Entry, Sheet};
 use crate::report::{Count, Page};
-use crate::run::{Folder, RecordedRun};
+use crate::run::{Folder, RecordedRun, RunStatus};
 
 /// Maximum number of jobs in the table, and of failures in the list. `tables/jobs.csv` has all.
 const MAX_ROWS: usize = 200;
@@ -24,7 +24,7 @@ const MAX_FAILURES: usize = 50;
 #[serde(default)]
 struct JobResult {
     name: String,
-    /// `done`, `failed` or `given up`.
+    /// `done`, `out of time`, `failed` or `given up`.
     status: String,
     script: String,
     /// Its values of the `matrix`, as text.
@@ -77,16 +77,21 @@ pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
         sums.reduce(f64::max)
     };
     let named = |names: Vec<String>| Some(names.join(", ")).filter(|names| !names.is_empty());
+    let status = match run.manifest.status {
+        RunStatus::Done => "done",
+        RunStatus::OutOfTime => "out of time",
+        _ => "failed",
+    };
     let fault = |key: &str| Some(run.fault.as_ref()?.get(key)?.as_str()?.to_owned());
     let found = JobResult {
         name: name.to_owned(),
-        status: if run.done() { "done" } else { "failed" }.to_owned(),
+        status: status.to_owned(),
         script: run.manifest.script.path.clone(),
         setting: None,
         model: input.model.clone().or_else(|| named(facts::models(&run.manifest))),
         engine: input.engine.clone(),
         gpu: named(facts::cards(&run.manifest)),
-        answer: run.done().then(|| answers::headline(&source)),
+        answer: (status != "failed").then(|| answers::headline(&source)),
         tokens: largest(&["input", "output"]),
         concurrency: largest(&["concurrency"]),
         output_throughput: of_fastest("output_throughput"),
@@ -145,7 +150,7 @@ fn blocks(found: &[JobResult], page: impl Fn(&JobResult) -> Option<String>) -> V
         group(found, "GPU", GPU),
     ];
     let mut blocks: Vec<Block> = groups.into_iter().flatten().collect();
-    let mut rows: Vec<&JobResult> = found.iter().filter(|job| job.status == "done").collect();
+    let mut rows: Vec<&JobResult> = found.iter().filter(|job| job.answer.is_some()).collect();
     rows.sort_by_key(|job| (&job.model, &job.engine, &job.gpu, &job.name));
     // A column only for settings in which the jobs differ.
     let differs = |value: JobText| rows.iter().any(|job| value(job) != value(rows[0]));
@@ -183,7 +188,7 @@ fn blocks(found: &[JobResult], page: impl Fn(&JobResult) -> Option<String>) -> V
         }
         blocks.push(table.into());
     }
-    let failed: Vec<&JobResult> = found.iter().filter(|job| job.status != "done").collect();
+    let failed: Vec<&JobResult> = found.iter().filter(|job| job.answer.is_none()).collect();
     let mut why: Vec<String> = failed.iter().take(MAX_FAILURES).map(|job| sentence(job)).collect();
     if failed.len() > MAX_FAILURES {
         why.push(format!("and {} more", failed.len() - MAX_FAILURES));

@@ -9,6 +9,7 @@ mod want;
 pub use grant::{Grant, Origin};
 pub use want::Want;
 
+use std::io::ErrorKind;
 use std::os::fd::AsRawFd as _;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr as _;
@@ -40,6 +41,8 @@ pub struct Permits {
     allowed: Allowed,
     /// Values on the command line of a shipped script; `None` for any other script.
     named: Option<Named>,
+    /// Whether they are those of a fleet's job, for which nobody names anything on the command line.
+    of_job: bool,
     shared: Arc<Shared>,
 }
 
@@ -209,6 +212,12 @@ impl Permits {
         }
     }
 
+    /// The permissions of a fleet's job.
+    #[must_use]
+    pub fn for_job(self) -> Self {
+        Self { of_job: true, ..self }
+    }
+
     /// The permissions for code that is not the user's: without the values named on the command line.
     pub fn for_foreign_code(&self) -> Self {
         Self {
@@ -262,6 +271,12 @@ impl Permits {
     fn named(&self) -> Option<&Named> {
         let named = self.named.as_ref();
         named.filter(|named| named.typed || !self.shared.has_files.load(Ordering::Relaxed))
+    }
+
+    /// The remedy to name something by an option of the script, where that would allow it.
+    fn naming(&self, option: &str) -> Option<String> {
+        let named = self.named().filter(|_| !self.of_job);
+        named.map(|_| format!("name it with `--{option}`"))
     }
 
     fn is_typed(&self) -> bool {
@@ -378,7 +393,7 @@ impl Permits {
                 format!("connect to `{server}`, which is not on this machine"),
             )
         };
-        let remedy = self.named().map(|_| format!("name it with `--url {server}`"));
+        let remedy = self.naming(&format!("url {server}"));
         self.settle(vec![want.or(remedy).allowed(self.allows(listed))])?;
         if let Host::Domain(name) = host
             && !own
@@ -397,7 +412,7 @@ impl Permits {
             "exec",
             format!("attach to the container `{container}`, which this run did not start"),
         );
-        let remedy = self.named().map(|_| format!("name it with `--container {container}`"));
+        let remedy = self.naming(&format!("container {container}"));
         self.settle(vec![want.or(remedy).allowed(self.allows(|allowed| allowed.exec))])
     }
 
@@ -473,8 +488,9 @@ impl Permits {
         if self.names(|named| named.files.contains(&real)) {
             return Ok(real);
         }
-        let name = |_: &Named| format!("name it with `--{option} {}`", file.display());
-        let remedy = self.named().map(name);
+        // A folder that is not a run's is not read like a file, whoever names it.
+        let name = real.is_file().then(|| format!("{option} {}", file.display()));
+        let remedy = name.and_then(|name| self.naming(&name));
         let want = self.path_want(&real, Access::Read).map(|want| want.or(remedy));
         self.settle(want.into_iter().collect())?;
         Ok(real)
@@ -528,6 +544,9 @@ impl Permits {
     ///
     /// The errors of [`Permits::check_file`]; `limit` for a larger file; `usage` if it is not text.
     pub fn read_file(&self, file: &Path, option: &str) -> Result<String> {
+        if file.is_dir() {
+            return Err(Fault::usage(format!("`{}` is a folder", file.display())).hint("give the path of a file"));
+        }
         let real = self.check_file(file, option)?;
         let opened = file::open(&real)?;
         // A container with write access could have replaced it by a link in the meantime.
@@ -679,7 +698,11 @@ fn real_output(file: &str) -> Result<(PathBuf, PathBuf)> {
 }
 
 fn canonical(path: &Path) -> Result<PathBuf> {
-    std::fs::canonicalize(path).map_err(|error| Fault::usage(format!("`{}`: {error}", path.display())))
+    std::fs::canonicalize(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Fault::usage(format!("there is no `{}`", path.display()))
+            .hint("give a path that exists, from the current folder or from `/`"),
+        _ => Fault::usage(format!("`{}`: {error}", path.display())),
+    })
 }
 
 fn unknown(word: &str) -> Fault {

@@ -18,6 +18,7 @@ use crate::report::{job_result, jobs_text};
 use crate::run::OperationKind;
 use crate::run::{Event, JobFolder, Operation};
 use crate::runtime::{CommandLine, Input, Take, run_command};
+use crate::script::form::time;
 use crate::script::host::Service;
 use crate::script::params::PARAMETERS_ARE;
 use crate::script::{
@@ -68,6 +69,11 @@ pub struct OwnTexts {
 /// Checks a job and writes its parameters: `#{ name, folder, home, attempt, found }`.
 fn prepare(host: &Arc<Host>, name: &str, options: JobOptions) -> Result<Value> {
     host.permits.check_jobs()?;
+    if let Some(given) = &options.max_time {
+        time(given).map_err(|hint| {
+            Fault::usage(format!("job `{name}`: `max_time` is `{given}`, which is no time")).hint(hint)
+        })?;
+    }
     let own = checked(host, &options).map_err(|fault| fault.while_doing(format!("job `{name}`")))?;
     let place = match host.run.job(name, &options.set)? {
         Some(place) => place,
@@ -426,8 +432,9 @@ pub mod jobs {
 
     /// The result of a job, as the journal keeps it: `#{ name, status, script, setting, model, engine, gpu, answer,
     /// tokens, concurrency, output_throughput, mean_ttft_ms, cost_output, why, hint, simulated }`, without unknown values.
-    /// `status` is `done` or `failed`. Returns `()` if its run was not started, is still running, or was interrupted or
-    /// killed, so that another attempt may resume it.
+    /// `status` is `done`, `failed`, or `out of time` if its `max_time` was over: `answer` is then that of the run so far.
+    /// Returns `()` if its run was not started, is still running, or was interrupted or killed, so that another attempt
+    /// may resume it.
     ///
     /// # Errors
     ///
