@@ -363,6 +363,7 @@ fn usage(one: &Declared, is_hidden: bool) -> String {
         Takes::List => format!("--{name} <A,B,…>"),
         Takes::Range => format!("--{name} <N|A..B>"),
         Takes::Lengths => format!("--{name} <N|A..B|MAP>"),
+        Takes::Map if one.form.lists => format!("--{name}.<KEY> <A,B,…>"),
         Takes::Map => format!("--{name}.<KEY> <VALUE>"),
     }
 }

@@ -60,6 +60,7 @@ pub struct FormOptions {
     most: Option<f64>,
     values: Vec<String>,
     path: bool,
+    lists: bool,
 }
 
 /// The largest whole number: what scripts compute from a few of them stays within 64 bits. A petabyte has as many bytes.
@@ -82,6 +83,9 @@ pub struct Form {
     /// Whether a shell offers files and folders.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub path: bool,
+    /// Whether each entry of a map is a list.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lists: bool,
 }
 
 impl Form {
@@ -103,6 +107,7 @@ impl Form {
             most: options.most,
             values: options.values,
             path: options.path,
+            lists: options.lists,
         }
     }
 
@@ -124,6 +129,17 @@ impl Form {
         let read = match (self.takes, value) {
             (Takes::List, Value::String(text)) => self.list(path, default, text)?,
             (Takes::List, Value::Number(_) | Value::Bool(_) | Value::Object(_)) => json!([value]),
+            (Takes::Map, Value::Object(entries)) if self.lists => {
+                let list = Self {
+                    takes: Takes::List,
+                    ..Self::default()
+                };
+                let read = |(name, value): (&String, &Value)| {
+                    let entry = list.read(&format!("{path}.{name}"), &Value::Null, value)?;
+                    Ok((name.clone(), entry))
+                };
+                Value::Object(entries.iter().map(read).collect::<Result<_>>()?)
+            }
             (Takes::Range | Takes::Any, Value::String(text)) => match range(text) {
                 Some((from, to)) => json!([from, to]),
                 None => value.clone(),

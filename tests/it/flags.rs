@@ -18,6 +18,7 @@ let p = params(#{
     share: param(0.5, "a share", #{ least: 0, most: 1 }),
     repeats: param(3, "a number", #{ least: 1 }),
     env: param(#{}, "any keys"),
+    space: param(#{}, "lists by any keys", #{ lists: true }),
     assume: param(#{ tpot_ms: 30.0, start: 120 }, "these keys"),
     search: param(#{}, "options of search::adaptive"),
     any: param((), "anything"),
@@ -38,6 +39,17 @@ fn run(args: &[&str]) -> Outcome {
 fn each_way_to_write_a_flag_sets_the_parameter() {
     let rows: &[(&[&str], &str, Value)] = &[
         (&["--repeats", "5"], "repeats", json!(5)),
+        (
+            &["--space.max-num-seqs", "64,256"],
+            "space",
+            json!({ "max_num_seqs": [64, 256] }),
+        ),
+        (&["--space.kv", "fp8"], "space", json!({ "kv": ["fp8"] })),
+        (
+            &["--space", r#"{"a":[1],"b":2}"#],
+            "space",
+            json!({ "a": [1], "b": [2] }),
+        ),
         (&["--repeats=5"], "repeats", json!(5)),
         (&["--set", "repeats=4", "--repeats", "5"], "repeats", json!(5)),
         (&["--name", "7"], "name", json!("7")),

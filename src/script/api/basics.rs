@@ -205,7 +205,7 @@ pub mod basics {
     /// Declares a parameter whose form is not clear from its default. Options: `takes`, its type; `example`, a sensible
     /// value as a string, for help and errors; `least` and `most`, the bounds of a number or of each number in a list
     /// (what has bounds is a number, or one of `values`); `values`, texts that a shell offers as completions, and `path`,
-    /// true if it offers files and folders: neither excludes other values.
+    /// true if it offers files and folders: neither excludes other values; `lists`, true if each entry of a map is a list.
     ///
     /// `takes` is `"bool"`, `"int"`, `"float"`, `"string"`, `"map"`, or
     ///
