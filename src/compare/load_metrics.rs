@@ -140,6 +140,8 @@ static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
             Repeated(|load| load.stats.rates.output_throughput, |repeats| repeats.output_throughput);
         total_token_throughput "total tokens/s" TokensPerSecond More
             Repeated(|load| load.stats.rates.total_token_throughput, |repeats| repeats.total_token_throughput);
+        steady_output_throughput "steady output tokens/s" TokensPerSecond More
+            Value(|load| load.stats.steady.as_ref()?.rates.output_throughput);
         mean_output "output tokens, mean" Count Neutral
             Value(|load| Some(load.stats.rates.output_throughput? / load.stats.rates.request_throughput.filter(|rate| *rate > 0.0)?));
         hidden_tokens "hidden output tokens" Count Neutral Count(|load| load.stats.tokens.hidden);
@@ -285,6 +287,22 @@ pub fn row(load: &LoadAnswer) -> Map<String, Value> {
         }
     }
     row
+}
+
+/// One load as a case: named by its settings, with the metric names of vLLM's bench.
+pub(super) fn case(args: &Value, answer: &LoadAnswer) -> Case {
+    let setting = |key: &str| Some(&args["load"][key]).filter(|value| value.is_number());
+    let part = |(key, name): (&str, &str)| Some(format!("{name}={}", setting(key)?));
+    let parts = [("concurrency", "concurrency"), ("rate", "request_rate")]
+        .into_iter()
+        .chain([("input", "input"), ("output", "output")])
+        .filter_map(part);
+    let mut case = Case::new(parts.collect::<Vec<_>>().join(" "));
+    if case.name.is_empty() {
+        case.name = "load".to_owned();
+    }
+    add(&mut case, answer);
+    case
 }
 
 /// Adds every metric of a load to a case.

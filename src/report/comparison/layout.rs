@@ -187,7 +187,7 @@ fn simulated(inputs: &[ComparisonInput]) -> Option<String> {
 /// The main metrics, which tables show and findings name first; a name ends at its last letter or is a prefix.
 /// Commas separate them.
 pub(in crate::report) const MAIN_METRICS: &str = "largest input + output that fits,frontier ,volume,\
-    output_throughput,request_throughput,total_token_throughput,tokens_per_second,request_goodput,\
+    output_throughput,steady_output_throughput,request_throughput,total_token_throughput,tokens_per_second,request_goodput,\
     mean_ttft_ms,mean_tpot_ms,mean_itl_ms,mean_e2el_ms,mean_latency_ms,\
     kv_tokens,memory_beside_kv,peak_memory,physical,total_measured,\
     model_weights,kv_cache_pool,kv_cache_used,activations,max_allocated_after,reserved_after,reserved_added,\

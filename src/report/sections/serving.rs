@@ -128,7 +128,7 @@ fn frontier(name: &str, served: &Served) -> Option<Plot> {
         );
     }
     let caption = "Up is more from a GPU, or dearer; right is faster for each user (output tokens/s of all, shared among the \
-                   concurrent requests). Grey is dominated: another load is better in one and no worse in the rest. Hollow was only \
+                   concurrent requests; without ramp and drain, where a load tells). Grey is dominated: another load is better in one and no worse in the rest. Hollow was only \
                    simulated or forecast. Stars are the chosen points, squares the engine's defaults.";
     let plot = Plot::new(name, "Tokens/s per user against tokens/s per GPU", panels).with_alt(words, caption);
     let sheet = sheet(&all, single);
