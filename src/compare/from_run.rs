@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Case, ComparisonInput, configuration, load_metrics, serving_points};
+use super::{Case, ComparisonInput, Unit, configuration, load_metrics, serving_points, trial_cases, trial_loads};
 use crate::experiment::Experiment;
 use crate::fmt::Gib;
-use crate::load::LoadAnswer;
 use crate::load::stats::Spread;
 use crate::memory::compare::{ModelFacts, implausible};
 use crate::run::{AskedServer, Manifest, RecordedLoad, RecordedRun};
@@ -35,6 +34,12 @@ impl ComparisonInput {
         cases.extend(super::experiments(found).flat_map(|(_, experiment)| settings(&experiment)));
         cases.extend(loads(&found.loads));
         let mut notes = found.missing.clone();
+        if !trial_loads(found).is_empty() {
+            let (trials, recommended) = trial_cases(found);
+            cases.extend(trials);
+            notes.extend(recommended);
+        }
+        cases.extend(found.result().and_then(answers));
         notes.extend(doubts);
         notes.extend(found.totals.warnings.iter().map(|warning| warning.message.clone()));
         if found.drawn().count() > 1 {
@@ -209,7 +214,7 @@ fn settings(experiment: &Experiment) -> Vec<Case> {
 fn loads(loads: &[RecordedLoad]) -> Vec<Case> {
     let mut kinds: Vec<(Value, Vec<Case>)> = Vec::new();
     for (args, answer) in loads {
-        let case = load(args, answer);
+        let case = load_metrics::case(args, answer);
         let mut args = args.clone();
         args["load"]["seed"] = Value::Null;
         match kinds.iter_mut().find(|(kind, _)| *kind == args) {
@@ -230,20 +235,25 @@ fn loads(loads: &[RecordedLoad]) -> Vec<Case> {
     cases
 }
 
-/// One load as a case: named by its settings, with the metric names of vLLM's bench.
-fn load(args: &Value, answer: &LoadAnswer) -> Case {
-    let setting = |key: &str| Some(&args["load"][key]).filter(|value| value.is_number());
-    let part = |(key, name): (&str, &str)| Some(format!("{name}={}", setting(key)?));
-    let parts = [("concurrency", "concurrency"), ("rate", "request_rate")]
+/// How far answers are from those of a reference, as `std/quality` says: of the run, or of the setting that it chose.
+fn answers(result: &Value) -> Option<Case> {
+    let found = [result, &result["quality"]]
         .into_iter()
-        .chain([("input", "input"), ("output", "output")])
-        .filter_map(part);
-    let mut case = Case::new(parts.collect::<Vec<_>>().join(" "));
-    if case.name.is_empty() {
-        case.name = "load".to_owned();
-    }
-    load_metrics::add(&mut case, answer);
-    case
+        .find(|one| one["agreement"].is_number())?;
+    let mut case = Case::new("answers");
+    let (share, tokens) = (found["agreement"].as_f64()?, found["tokens"].as_f64()?);
+    // Wilson's interval, as if tokens were independent.
+    let z = 1.96;
+    let middle = (share + z * z / (2.0 * tokens)) / (1.0 + z * z / tokens);
+    let half = z / (1.0 + z * z / tokens) * (share * (1.0 - share) / tokens + z * z / (4.0 * tokens * tokens)).sqrt();
+    let interval = [100.0 * (middle - half), 100.0 * (middle + half)];
+    case.metric_with_interval("agreement", Some(100.0 * share), Unit::Percent, Some(interval));
+    // What the reference differs by from itself.
+    let nats = found["difference"].as_f64();
+    let band = nats.zip(found["usual"]["difference"].as_f64());
+    let interval = band.map(|(nats, rounding)| [nats - rounding, nats + rounding]);
+    case.metric_with_interval("nats_per_token", nats, Unit::Count, interval);
+    Some(case)
 }
 
 /// Longer parameter values are cut: they only need to be distinguishable.

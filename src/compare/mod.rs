@@ -16,6 +16,7 @@ use std::path::Path;
 pub use load_metrics::LoadMetric;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
+use serving::trial_cases;
 pub use serving::{Origin, Role, ServingPoint, dominated, serving_points};
 
 use crate::experiment::{self, Experiment};
@@ -24,7 +25,7 @@ pub use crate::fmt::Unit;
 use crate::load::stats::Spread;
 use crate::memory::compare::{ExternalEstimate, Implausible, ModelFacts};
 use crate::memory::{Breakdown, Component};
-use crate::run::{RecordedBoundary, RecordedRun, is_pack};
+use crate::run::{RecordedBoundary, RecordedLoad, RecordedRun, is_pack};
 
 /// Opens a run's folder or a packed run, or a file of another tool.
 pub fn open(path: &Path) -> Result<ComparisonInput> {
@@ -61,6 +62,12 @@ pub fn experiments(found: &RecordedRun) -> impl Iterator<Item = (&str, Experimen
         .experiments
         .iter()
         .filter_map(|(name, value)| Some((name.as_str(), read_experiment(value).ok()?)))
+}
+
+/// The loads of a script's trials, if no value of the run has their figures, as that of an experiment or a batch has.
+pub fn trial_loads(found: &RecordedRun) -> &[RecordedLoad] {
+    let are_told = !found.experiments.is_empty() || !found.configurations.is_empty();
+    if are_told { &[] } else { &found.experiment_loads }
 }
 
 /// A run or a file, to show or to compare.
@@ -254,12 +261,12 @@ pub enum Direction {
 /// Throughput, what fits, and capacity.
 const HIGHER: &str = "
     max_output_tokens_per_s requests_per_second tokens_per_second kv_tokens
-    largest_total_that_succeeded smallest_total_that_failed largest_input_+_output_that_fits volume newly_fitting
+    agreement largest_total_that_succeeded smallest_total_that_failed largest_input_+_output_that_fits volume newly_fitting
 ";
 
 /// Losses, waiting times, and costs that do not depend on the load.
 const LOWER: &str = "
-    newly_failing start_time kv_tokens_lost mean_latency_ms
+    newly_failing start_time kv_tokens_lost mean_latency_ms nats_per_token
     physical memory memory_per_gpu memory_beside_kv memory_for_each_graph graphs_memory
     overhead overhead_share total total_measured net_increase
     model_weights framework_overhead graph_capture

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Case, ComparisonInput, LoadMetric};
+use super::{Case, ComparisonInput, LoadMetric, load_metrics};
 use crate::answer::run_command;
 use crate::fmt::{Count, number};
 use crate::load::LoadAnswer;
@@ -37,7 +37,8 @@ pub struct ServingPoint {
     pub figures: BTreeMap<String, f64>,
     /// GPUs that serve it; `None` if unknown.
     pub gpus: Option<u64>,
-    /// Output tokens/s of one user: of all, shared among the concurrent requests.
+    /// Output tokens/s of one user: of all, shared among the concurrent requests. Without ramp and drain, if the load has
+    /// a steady part; files of other tools have only the whole.
     pub per_user: f64,
     /// Output tokens/s of one GPU; `None` without `gpus`.
     pub per_gpu: Option<f64>,
@@ -116,6 +117,55 @@ const DEFAULTS: &str = "the defaults";
 
 /// All loads of a run at a concurrency or a request rate, repeats together, and what its script forecast.
 pub fn serving_points(found: &RecordedRun) -> Vec<ServingPoint> {
+    let first = found.loads.iter().chain(&found.experiment_loads).next();
+    let ScriptResult { forecast, .. } = script_result(found);
+    let forecast = forecast.iter().filter_map(|forecast| forecast_point(forecast, first?));
+    let measured = measured_kinds(found).into_iter().map(|one| one.point);
+    measured.chain(forecast).collect()
+}
+
+/// The loads of trials as cases, and which setting is recommended: the defaults at each level, and the recommended
+/// setting, under a name that does not depend on it nor on its level. A run that recommends nothing has all its settings.
+pub(super) fn trial_cases(found: &RecordedRun) -> (Vec<Case>, Option<String>) {
+    let kinds: Vec<Kind> = measured_kinds(found)
+        .into_iter()
+        .filter(|one| !one.point.settings.is_empty())
+        .collect();
+    let recommended = kinds.iter().find(|one| one.point.role == Some(Role::Chosen));
+    let case = |one: &Kind, name: &str, with_level: bool| {
+        let mut options = one.kind["load"].clone();
+        if with_level && let (Some(options), Some(at)) = (options.as_object_mut(), one.kind["at"].as_object()) {
+            options.extend(at.clone());
+        }
+        let args = json!({ "load": options });
+        let repeats = one.answers.iter().map(|answer| load_metrics::case(&args, answer));
+        let mut case = Case::mean(repeats.collect());
+        case.name = format!("{name} {}", case.name);
+        case
+    };
+    let of_settings = kinds
+        .iter()
+        .filter(|one| recommended.is_none() || one.point.settings == DEFAULTS)
+        .map(|one| case(one, &one.point.settings, true));
+    let cases = recommended.map(|one| case(one, "recommended", false)).into_iter();
+    let note = recommended.map(|one| format!("recommended: {}, at {}", one.point.settings, one.point.level));
+    (cases.chain(of_settings).collect(), note)
+}
+
+fn script_result(found: &RecordedRun) -> ScriptResult {
+    let result = found.result().and_then(|result| ScriptResult::deserialize(result).ok());
+    result.unwrap_or_default()
+}
+
+/// Loads that differ only in their seed and their number of requests.
+struct Kind {
+    kind: Value,
+    answers: Vec<LoadAnswer>,
+    point: ServingPoint,
+}
+
+/// All loads of a run at a concurrency or a request rate, repeats together.
+fn measured_kinds(found: &RecordedRun) -> Vec<Kind> {
     let mut kinds: Vec<(Value, Vec<LoadAnswer>)> = Vec::new();
     let loads = || found.loads.iter().chain(&found.experiment_loads);
     let names_gpus = found.manifest.set.contains_key("gpus");
@@ -131,29 +181,27 @@ pub fn serving_points(found: &RecordedRun) -> Vec<ServingPoint> {
         }
     }
     let simulated = found.manifest.simulated;
-    let mut points: Vec<(f64, ServingPoint)> = kinds
-        .iter()
-        .filter_map(|(kind, answers)| measured(kind, answers, simulated))
+    let mut all: Vec<(f64, Kind)> = kinds
+        .into_iter()
+        .filter_map(|(kind, answers)| {
+            let (level, point) = measured(&kind, &answers, simulated)?;
+            Some((level, Kind { kind, answers, point }))
+        })
         .collect();
-    let result = found.result().and_then(|result| ScriptResult::deserialize(result).ok());
-    let ScriptResult { chosen, forecast } = result.unwrap_or_default();
-    if let Some(chosen) = chosen {
-        let of_setting = |point: &&mut (f64, ServingPoint)| {
-            (chosen.setting.as_ref()).is_none_or(|setting| *setting == point.1.settings)
-        };
+    if let Some(chosen) = script_result(found).chosen {
+        let of_setting =
+            |one: &&mut (f64, Kind)| (chosen.setting.as_ref()).is_none_or(|setting| *setting == one.1.point.settings);
         // The level may lie between two that were measured.
         let away = |level: f64| (level / chosen.level).ln().abs();
-        let nearest = points
+        let nearest = all
             .iter_mut()
             .filter(of_setting)
             .min_by(|a, b| away(a.0).total_cmp(&away(b.0)));
-        if let Some((_, point)) = nearest {
-            point.role = Some(Role::Chosen);
+        if let Some((_, one)) = nearest {
+            one.point.role = Some(Role::Chosen);
         }
     }
-    let first = loads().next();
-    let forecast = forecast.iter().filter_map(|forecast| forecast_point(forecast, first?));
-    points.into_iter().map(|(_, point)| point).chain(forecast).collect()
+    all.into_iter().map(|(_, one)| one).collect()
 }
 
 /// The arguments that repeats of a load share.
@@ -177,7 +225,8 @@ fn measured(kind: &Value, answers: &[LoadAnswer], simulated: bool) -> Option<(f6
     let value = |name: &str| LoadMetric::named(name)?.combined(answers);
     let at = kind["at"].as_object().filter(|at| at.len() == 1)?;
     let (name, level) = at.iter().find_map(|(name, level)| Some((name, level.as_f64()?)))?;
-    let throughput = value("output_throughput").filter(|tokens| *tokens > 0.0)?;
+    let whole = value("output_throughput").filter(|tokens| *tokens > 0.0)?;
+    let throughput = value("steady_output_throughput").unwrap_or(whole);
     let closed = name == "concurrency";
     let per_user = if closed {
         throughput / level
@@ -203,7 +252,7 @@ fn measured(kind: &Value, answers: &[LoadAnswer], simulated: bool) -> Option<(f6
         gpus,
         per_user,
         per_gpu: gpus.map(|gpus| throughput / gpus as f64),
-        cost: value("cost_output"),
+        cost: value("cost_output").map(|cost| cost * whole / throughput),
         origin: if simulated { Origin::Simulated } else { Origin::Measured },
         role: (settings == DEFAULTS).then_some(Role::Defaults),
         command: command(kind, name, level),

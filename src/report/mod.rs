@@ -40,7 +40,7 @@ pub use picture::draw;
 pub use recorded_answer::Extras;
 pub use sections::{
     breakdown, breakdown_finding, comparison_input, experiment, experiment_findings, job_result, jobs_text, memory,
-    overview, planned_starts, run_findings, run_markdown, serving_section, serving_sketch, stages_sheet,
+    overview, planned_starts, run_findings, run_markdown, serving_section, serving_sketch, stages_sheet, trials_sheet,
 };
 pub use so_far::{SoFar, results};
 pub use terminal::{OutputChoice, Page, Terminal};

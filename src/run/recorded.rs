@@ -101,6 +101,8 @@ pub struct RecordedRun {
     damage: Option<Fault>,
     /// Loads of the experiments under way, by engine.
     pending: BTreeMap<Option<u64>, Vec<RecordedLoad>>,
+    /// The newest experiment of each engine: what it tries.
+    trials: BTreeMap<Option<u64>, Value>,
 }
 
 /// A load's arguments and its answer.
@@ -319,8 +321,10 @@ impl RecordedRun {
             found.missing.push(note);
         }
         found.stages = read_stages(folder, &mut found.missing);
-        let pending = std::mem::take(&mut found.pending);
-        found.experiment_loads.extend(pending.into_values().flatten());
+        for (engine, mut own) in std::mem::take(&mut found.pending) {
+            name_trial(&mut own, found.trials.get(&engine).unwrap_or(&Value::Null));
+            found.experiment_loads.append(&mut own);
+        }
         drop_unreadable(&mut found);
         Ok(found)
     }
@@ -447,6 +451,11 @@ impl RecordedRun {
                 args,
                 ..
             } => self.loading = args.get("load").cloned(),
+            Event::Began {
+                kind: OperationKind::Experiment,
+                args,
+                ..
+            } => drop(self.trials.insert(engine, args["trial"].clone())),
             Event::Done { args, operation, .. } => {
                 self.finished += u64::from(operation.measures());
                 self.loading = None;
@@ -460,11 +469,8 @@ impl RecordedRun {
                     Operation::Load(answer) => self.pending.entry(engine).or_default().push((args, *answer)),
                     Operation::Job(answer) => self.jobs.push(answer),
                     Operation::Experiment(answer) => {
-                        // Its loads are known by what it tried.
                         let own = self.pending.entry(engine).or_default();
-                        for (load, _) in own.iter_mut().filter(|(load, _)| load["trial"].is_null()) {
-                            load["trial"] = args["trial"].clone();
-                        }
+                        name_trial(own, &args["trial"]);
                         if top_level {
                             self.experiment_loads.append(own);
                         }
@@ -488,6 +494,13 @@ impl RecordedRun {
             },
             _ => {}
         }
+    }
+}
+
+/// Loads within an experiment are known by what it tried.
+fn name_trial(loads: &mut [RecordedLoad], trial: &Value) {
+    for (args, _) in loads.iter_mut().filter(|(args, _)| args["trial"].is_null()) {
+        args["trial"] = trial.clone();
     }
 }
 

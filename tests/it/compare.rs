@@ -5,6 +5,8 @@ mod gate;
 pub mod markdown;
 mod two_runs;
 
+use std::path::{Path, PathBuf};
+
 use serde_json::Value;
 
 use crate::import::fixture;
@@ -80,6 +82,67 @@ fn llama() -> Outcome {
         ("cuda_graphs", GIB / 2),
         ("other_tenants", GIB),
     ])
+}
+
+/// The case with that metric in the comparison of two runs, as JSON.
+#[track_caller]
+fn compared(folders: [PathBuf; 2], case: &str, metric: &str) -> Value {
+    let outcome = Profiler::new()
+        .arg("compare")
+        .args(&folders)
+        .arg("--json")
+        .run()
+        .success();
+    let document = outcome.json();
+    let findings = document["findings"].as_array().unwrap();
+    let is_it = |one: &&Value| one["case"] == case && one["name"] == metric;
+    findings
+        .iter()
+        .find(is_it)
+        .unwrap_or_else(|| panic!("no {metric} of {case} in {document:#}"))
+        .clone()
+}
+
+#[test]
+fn searches_of_settings_are_compared_by_the_defaults_and_by_what_they_recommend() {
+    let run = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/runs").join(name);
+    let name = "the defaults concurrency=64 input=1024 output=1024";
+    let found = compared(
+        ["vllm-tune-64", "vllm-random-64"].map(run),
+        name,
+        "steady_output_throughput",
+    );
+    // Three starts, five loads in all; and one.
+    assert!((found["before"].as_f64().unwrap() - 6602.5).abs() < 0.1, "{found}");
+    assert!(found["after"].as_f64().unwrap() > 6600.0, "{found}");
+    assert!(found["intervals"][0].is_array(), "{found}");
+    let found = compared(
+        ["vllm-tune-1", "vllm-tune-1"].map(run),
+        "recommended input=8192 output=1024",
+        "mean_tpot_ms",
+    );
+    assert_eq!(found["verdict"], "same", "{found}");
+}
+
+#[test]
+fn qualities_are_compared_by_agreement_and_nats() {
+    let quality = |agreement: f64, nats: f64| {
+        script(&format!(
+            "#{{ agreement: {agreement}, difference: {nats}, tokens: 1024, usual: #{{ difference: 0.001 }} }}"
+        ))
+    };
+    let (fine, alike, coarse) = (quality(0.99, 0.01), quality(0.988, 0.0105), quality(0.9, 0.1));
+    let verdict = |other: &Outcome, metric: &str| {
+        let folders = [&fine, other].map(|run| run.folder().join("r"));
+        compared(folders, "answers", metric)["verdict"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    for metric in ["agreement", "nats_per_token"] {
+        assert_eq!(verdict(&coarse, metric), "worse", "{metric}");
+        assert_eq!(verdict(&alike, metric), "not_significant", "{metric}");
+    }
 }
 
 #[test]

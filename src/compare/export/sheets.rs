@@ -142,7 +142,9 @@ fn loads(found: &RecordedRun) -> Table {
         }
     };
     let mut table = Table::default();
-    for (number, (args, answer)) in found.loads.iter().enumerate() {
+    let trials = compare::trial_loads(found);
+    for (number, (args, answer)) in found.loads.iter().chain(trials).enumerate() {
+        let trial = (!trials.is_empty()).then(|| ("setting", args["trial"]["setting"].clone()));
         let settings = LOAD_SETTINGS.map(|key| (key.to_owned(), args["load"][key].clone()));
         let engines = found
             .manifest
@@ -157,6 +159,7 @@ fn loads(found: &RecordedRun) -> Table {
         let load = [("load", json!(number + 1)), ("engine", args["engine"].clone())]
             .into_iter()
             .chain(asked)
+            .chain(trial)
             .map(|(name, value)| (name.to_owned(), value));
         table.row(load.chain(settings).chain(measured));
     }

@@ -21,6 +21,7 @@ pub use breakdowns::{breakdown, finding as breakdown_finding};
 pub use experiments::{experiment, findings as experiment_findings, planned_starts};
 pub use foreign::{comparison_input, imported};
 pub use jobs::{job_result, jobs_text};
+pub use loads::trials_sheet;
 pub use memory::{memory, stages_sheet};
 pub use serving::{serving_section, serving_sketch};
 pub use source::PAGE;

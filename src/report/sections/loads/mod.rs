@@ -4,6 +4,7 @@
 
 mod requests;
 mod sweep;
+mod trials;
 
 use serde::Deserialize;
 
@@ -18,6 +19,8 @@ use crate::report::document::sentence;
 use crate::report::plot::{Axis, Colour, Entry, Layer, MarkerShape, Panel, Plot, Scale, Sheet, TooltipPoint, Tooltips};
 use crate::report::sections::source::{Source, numbered};
 use crate::run::RecordedRun;
+
+pub use trials::trials_sheet;
 
 pub(super) use sweep::{Sweep, SweepAxis, distinguishing_labels, extend, number_alike, sweeps};
 
@@ -34,6 +37,7 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
         let name = numbered("load", number, several);
         sections.push(section(sweep, source, &name, &mut files, several));
     }
+    sections.push(Section::new("starts", "Loads of each start").with(trials_sheet(source.found)));
     missing.extend(files.unfinished(&sweeps));
     missing.extend(files.missing);
     sections
