@@ -212,15 +212,15 @@ fn load_warnings(session: &Session, repeat: &Repeat) -> Vec<Warning> {
         let warning = Warning::new("precision", message);
         warnings.push(repeat.width.map_or(warning.clone(), |width| warning.sized(width)));
     }
+    let sent = session.prompts_from().saturating_add(repeat.records.len());
     if let Some(corpus) = &session.corpus
-        && repeat.records.len() > corpus.len()
+        && sent > corpus.len()
     {
         let message = format!(
-            "{} requests reused the {} prompts of the file: an engine with a prefix cache answers a repeated prompt faster",
-            repeat.records.len(),
+            "{sent} requests reused the {} prompts of the file: an engine with a prefix cache answers a repeated prompt faster",
             corpus.len()
         );
-        warnings.push(Warning::new("repeated_prompts", message).sized(repeat.records.len() as f64));
+        warnings.push(Warning::new("repeated_prompts", message).sized(sent as f64));
     }
     warnings
 }

@@ -45,6 +45,9 @@ pub struct LoadOptions {
     pub output: Option<Length>,
     /// File with prompts.
     pub prompts: Option<String>,
+    /// Prompts of the file that are passed over, because earlier loads sent them. Default: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompts_from: Option<u64>,
     /// Tokens at the start that all prompts share. Default: 0; then all prompts start differently.
     pub shared_prefix: Option<u64>,
     /// Number of requests, excluding the warm-up.
@@ -333,6 +336,12 @@ impl LoadOptions {
             return wrong(
                 "options `shared_prefix` and `prompts` exclude each other",
                 "prompts of a file are sent unchanged",
+            );
+        }
+        if self.prompts.is_none() && self.prompts_from.is_some() {
+            return wrong(
+                "option `prompts_from` is given without `prompts`",
+                "it is where in the file of prompts the load begins",
             );
         }
         let needed = self.trace.is_none() && self.prompts.is_none();

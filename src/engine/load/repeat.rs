@@ -58,7 +58,11 @@ pub(crate) fn run_repeat(
     repeat: u64,
     sent: usize,
 ) -> Result<Repeat> {
-    let offset = if session.corpus.is_some() { sent } else { 0 };
+    let offset = if session.corpus.is_some() {
+        session.prompts_from().saturating_add(sent)
+    } else {
+        0
+    };
     let plan = &session.plan;
     let seed = session.seed.wrapping_add(repeat - 1);
     let (signal, signals) = unbounded_channel();

@@ -235,6 +235,11 @@ pub(crate) fn session(
 }
 
 impl Session {
+    /// The number of the first prompt of the file.
+    pub(crate) fn prompts_from(&self) -> usize {
+        usize::try_from(self.options.prompts_from.unwrap_or(0)).unwrap_or(usize::MAX)
+    }
+
     /// The client's settings, and the duration of the measured part if its start is not known in advance.
     pub(crate) fn client_config(&self) -> (LoadConfig, Option<Duration>) {
         let LoadPlan {

@@ -195,7 +195,7 @@ impl Iterator for Schedule {
         let (input, output, listed) = match &self.plan.sizes {
             Sizes::Random { input, output } => (input.draw(&mut self.inputs), output.draw(&mut self.outputs), None),
             Sizes::Listed { requests, output } => {
-                let number = (self.offset + place).checked_rem(requests.len())?;
+                let number = (self.offset.checked_rem(requests.len())? + place) % requests.len();
                 let (tokens, wanted) = requests[number];
                 let drawn = output.draw(&mut self.outputs);
                 (tokens, wanted.unwrap_or(drawn), Some(number))

@@ -755,7 +755,8 @@ pub mod methods {
     /// `#{ normal: #{ mean, std, min, max } }` or `#{ lognormal: #{ median, sigma, min, max } }` (by default `min` is 1
     /// and `max` the 99.9th percentile; values outside are drawn again). Or `prompts` (a file with a prompt per line,
     /// or JSON objects, a line each or in an array, with `prompt`, ShareGPT's `conversations` or OpenAI's `messages`, and
-    /// optionally `output`, `output_len` or `max_tokens`), sent in order; `input` is
+    /// optionally `output`, `output_len` or `max_tokens`), sent in order, from the one with the number `prompts_from` (0) on,
+    /// and again from the first after the last; `input` is
     /// then the longest prompt in tokens, if no tokenizer is available. No two prompts share a prefix, unless
     /// `shared_prefix` (tokens) is given.
     ///
