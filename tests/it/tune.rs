@@ -126,6 +126,72 @@ fn a_finished_run_goes_on_with_more_starts() {
         .lines()
         .filter(|line| line.contains("\"event\":\"began\"") && line.contains("\"tune\":\"defaults\""));
     assert_eq!(defaults.count(), 1, "{journal}");
+
+    // The starts that confirm are rows too, as is the hold; their worth is that of the gain.
+    let table = fs::read_to_string(first.folder().join("killed/tables/starts.json")).unwrap();
+    let rows: Vec<Value> = serde_json::from_str(&table).unwrap();
+    let of = |part: &str| rows.iter().filter(|row| row["part"] == part).collect::<Vec<_>>();
+    let found = &more.json()["result"];
+    assert_eq!((of("search").len(), of("confirmation").len()), (3, 4), "{table}");
+    assert_eq!(of("hold").len(), 1, "{table}");
+    let worth = |number: usize| of("confirmation")[number]["worth"].as_f64().unwrap();
+    let mean = (worth(1) * worth(3)).sqrt() * found["confirmed"]["share"].as_f64().unwrap();
+    assert!(
+        (found["confirmed"]["worth"].as_f64().unwrap() - mean).abs() < 1e-6 * mean,
+        "{table}"
+    );
+
+    // A smaller budget than what is spent starts nothing more.
+    let fewer = Profiler::new()
+        .current_dir(first.folder())
+        .args(["run", "mine.rhai", "--resume", "killed", "--set", "starts=2", "--json"])
+        .run()
+        .success();
+    assert_eq!(fewer.json()["result"]["starts"], 3, "{}", fewer.stdout);
+    assert_ne!(why(&fewer), why(&more), "{}", fewer.stdout);
+    let again = fs::read_to_string(first.folder().join("killed/journal.jsonl")).unwrap();
+    let began = |journal: &str| journal.matches("\"event\":\"began\",\"kind\":\"experiment\"").count();
+    assert_eq!(began(&again), began(&journal), "{again}");
+}
+
+/// Each load of a start goes on in the file where the one before ended, and each start begins at its first prompt. So the
+/// prefix cache has only what the prompts share.
+#[test]
+fn a_prefix_cache_is_judged_by_prompts_of_a_file() {
+    let start = "a long beginning that all of these prompts have in common ".repeat(6);
+    let texts = (0..400).map(|number| format!("{start} {number} {}\n", "and an end of its own ".repeat(4)));
+    let mut sets = NARROW.to_vec();
+    sets[2] = r#"space={"prefix_cache":[false]}"#;
+    sets[4] = "input=128";
+    sets.extend(["prompts=own.txt", "starts=2"]);
+    let run = tune(&sets, 4)
+        .file("own.txt", texts.collect::<String>())
+        .run()
+        .success();
+    let found = run.json()["result"].clone();
+    assert_eq!(found["answer"], "defaults", "{found}");
+    let journal = fs::read_to_string(run.folder().join("killed/journal.jsonl")).unwrap();
+    let (mut sent, mut hits) = (0, Vec::new());
+    for line in journal.lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        match (event["event"].as_str(), event["kind"].as_str()) {
+            (Some("began"), Some("experiment")) => {
+                sent = 0;
+                hits.push(Vec::new());
+            }
+            (Some("done"), Some("load")) => {
+                let (load, answer) = (&event["args"]["load"], &event["answer"]);
+                assert_eq!(load["prompts_from"].as_u64().unwrap_or(0), sent, "{line}");
+                sent += answer["issued"].as_u64().unwrap() + answer["warmup"]["issued"].as_u64().unwrap();
+                hits.last_mut().unwrap().push(answer["prefix_hits"].as_f64());
+            }
+            _ => {}
+        }
+    }
+    // The beginning is 66 of 91 tokens, in whole blocks of 16.
+    let shared = |hits: &Option<f64>| hits.is_some_and(|share| (0.65..0.75).contains(&share));
+    assert!(hits[0].len() > 3 && hits[0].iter().all(shared), "{hits:?}");
+    assert!(hits[1].iter().all(Option::is_none), "{hits:?}");
 }
 
 #[test]
@@ -192,6 +258,9 @@ fn what_cannot_be_is_refused_before_the_first_start() {
     refused("recipe=other.json", "some/other");
     refused("recipe=empty.json", "recipe");
     refused(r#"slo={"itl_ms":5}"#, "itl_ms");
+    let help = Profiler::new().args(["run", "tune", "--help"]).run().success();
+    assert!(!help.stdout.contains("itl_ms"), "{}", help.stdout);
+    refused("prompts=own.txt", "--input");
     refused("minutes=0.5", "minutes");
     refused("starts=1", "starts");
 }
