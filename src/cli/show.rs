@@ -219,7 +219,9 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
     blocks.extend(list("missing in this folder", found.missing.clone()));
     // The answer of a finished run has its own table.
     let trials = report::trials_sheet(found).filter(|_| !found.done());
-    blocks.extend(trials.map(|sheet| Block::Table(sheet.titled("loads of each start"))));
+    // The page and the CSV have the settings too, which are long.
+    let trials = trials.map(|sheet| sheet.without("settings").titled("loads of each start"));
+    blocks.extend(trials.map(Block::Table));
     blocks.extend(report::stages_sheet(found).map(Block::Table));
     blocks.extend(folder.and_then(|folder| report::memory(folder, found, page)));
     if folder.is_some() {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Case, ComparisonInput, Unit, configuration, load_metrics, serving_points, trial_cases, trial_loads};
+use super::serving::trial_cases;
+use super::{Case, ComparisonInput, Unit, configuration, load_metrics, serving_points, trial_loads};
 use crate::experiment::Experiment;
 use crate::fmt::Gib;
 use crate::load::stats::Spread;

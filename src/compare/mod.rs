@@ -16,7 +16,6 @@ use std::path::Path;
 pub use load_metrics::LoadMetric;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-use serving::trial_cases;
 pub use serving::{Origin, Role, ServingPoint, dominated, serving_points};
 
 use crate::experiment::{self, Experiment};
@@ -129,6 +128,9 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
+/// The first word of the name of a case that a search of settings recommends.
+const RECOMMENDED: &str = "recommended";
+
 /// The measurements of one configuration.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Case {
@@ -202,6 +204,11 @@ impl Case {
             figures: first.figures.iter().filter_map(mean).collect(),
             ..Self::default()
         }
+    }
+
+    /// Whether it is what a search of settings recommends.
+    pub fn is_recommended(&self) -> bool {
+        self.name.split(' ').next() == Some(RECOMMENDED)
     }
 
     /// The metric of that name.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Case, ComparisonInput, LoadMetric, load_metrics};
+use super::{Case, ComparisonInput, LoadMetric, RECOMMENDED, load_metrics};
 use crate::answer::run_command;
 use crate::fmt::{Count, number};
 use crate::load::LoadAnswer;
@@ -37,8 +37,7 @@ pub struct ServingPoint {
     pub figures: BTreeMap<String, f64>,
     /// GPUs that serve it; `None` if unknown.
     pub gpus: Option<u64>,
-    /// Output tokens/s of one user: of all, shared among the concurrent requests. Without ramp and drain, if the load has
-    /// a steady part; files of other tools have only the whole.
+    /// Output tokens/s of one user: of all, shared among the concurrent requests. Of the whole load, as other tools have it.
     pub per_user: f64,
     /// Output tokens/s of one GPU; `None` without `gpus`.
     pub per_gpu: Option<f64>,
@@ -147,7 +146,7 @@ pub(super) fn trial_cases(found: &RecordedRun) -> (Vec<Case>, Option<String>) {
         .iter()
         .filter(|one| recommended.is_none() || one.point.settings == DEFAULTS)
         .map(|one| case(one, &one.point.settings, true));
-    let cases = recommended.map(|one| case(one, "recommended", false)).into_iter();
+    let cases = recommended.map(|one| case(one, RECOMMENDED, false)).into_iter();
     let note = recommended.map(|one| format!("recommended: {}, at {}", one.point.settings, one.point.level));
     (cases.chain(of_settings).collect(), note)
 }
@@ -225,8 +224,7 @@ fn measured(kind: &Value, answers: &[LoadAnswer], simulated: bool) -> Option<(f6
     let value = |name: &str| LoadMetric::named(name)?.combined(answers);
     let at = kind["at"].as_object().filter(|at| at.len() == 1)?;
     let (name, level) = at.iter().find_map(|(name, level)| Some((name, level.as_f64()?)))?;
-    let whole = value("output_throughput").filter(|tokens| *tokens > 0.0)?;
-    let throughput = value("steady_output_throughput").unwrap_or(whole);
+    let throughput = value("output_throughput").filter(|tokens| *tokens > 0.0)?;
     let closed = name == "concurrency";
     let per_user = if closed {
         throughput / level
@@ -252,7 +250,7 @@ fn measured(kind: &Value, answers: &[LoadAnswer], simulated: bool) -> Option<(f6
         gpus,
         per_user,
         per_gpu: gpus.map(|gpus| throughput / gpus as f64),
-        cost: value("cost_output").map(|cost| cost * whole / throughput),
+        cost: value("cost_output"),
         origin: if simulated { Origin::Simulated } else { Origin::Measured },
         role: (settings == DEFAULTS).then_some(Role::Defaults),
         command: command(kind, name, level),

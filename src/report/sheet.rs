@@ -42,6 +42,15 @@ impl Sheet {
         Self::new(columns, all)
     }
 
+    /// The table without the column of that name.
+    pub fn without(mut self, column: &str) -> Self {
+        if let Some(at) = self.columns.iter().position(|name| name == column) {
+            self.columns.remove(at);
+            self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+        }
+        self
+    }
+
     /// The table without its empty columns.
     pub fn filled(self) -> Self {
         let columns = 0..self.columns.len();

@@ -141,7 +141,7 @@ fn qualities_are_compared_by_agreement_and_nats() {
     };
     for metric in ["agreement", "nats_per_token"] {
         assert_eq!(verdict(&coarse, metric), "worse", "{metric}");
-        assert_eq!(verdict(&alike, metric), "not_significant", "{metric}");
+        assert_eq!(verdict(&alike, metric), "not significant", "{metric}");
     }
 }
 

@@ -130,9 +130,13 @@ fn a_finished_run_goes_on_with_more_starts() {
     // The starts that confirm are rows too, as is the hold; their worth is that of the gain.
     let table = fs::read_to_string(first.folder().join("killed/tables/starts.json")).unwrap();
     let rows: Vec<Value> = serde_json::from_str(&table).unwrap();
-    let of = |part: &str| rows.iter().filter(|row| row["part"] == part).collect::<Vec<_>>();
     let found = &more.json()["result"];
-    assert_eq!((of("search").len(), of("confirmation").len()), (3, 4), "{table}");
+    let of = |part: &str| rows.iter().filter(|row| row["part"] == part).collect::<Vec<_>>();
+    assert_eq!(
+        (of("search").len() as u64, of("confirmation").len()),
+        (found["starts"].as_u64().unwrap(), 4),
+        "{table}"
+    );
     assert_eq!(of("hold").len(), 1, "{table}");
     let worth = |number: usize| of("confirmation")[number]["worth"].as_f64().unwrap();
     let mean = (worth(1) * worth(3)).sqrt() * found["confirmed"]["share"].as_f64().unwrap();
@@ -140,18 +144,56 @@ fn a_finished_run_goes_on_with_more_starts() {
         (found["confirmed"]["worth"].as_f64().unwrap() - mean).abs() < 1e-6 * mean,
         "{table}"
     );
+}
 
-    // A smaller budget than what is spent starts nothing more.
-    let fewer = Profiler::new()
-        .current_dir(first.folder())
-        .args(["run", "mine.rhai", "--resume", "killed", "--set", "starts=2", "--json"])
+#[test]
+fn a_smaller_budget_than_what_was_spent_starts_nothing_more() {
+    let first = Profiler::new()
+        .file("race.rhai", SIDE_BY_SIDE)
+        .file("slow.toml", slow(64));
+    let args = [
+        "run",
+        "race.rhai",
+        "--json",
+        "--out",
+        "r",
+        "--profile",
+        "slow.toml",
+        "--starts",
+        "3",
+    ];
+    let first = first.args(args).run().success();
+    let fewer = Profiler::new().current_dir(first.folder());
+    let fewer = fewer
+        .args(["run", "race.rhai", "--json", "--resume", "r", "--starts", "2"])
         .run()
         .success();
-    assert_eq!(fewer.json()["result"]["starts"], 3, "{}", fewer.stdout);
-    assert_ne!(why(&fewer), why(&more), "{}", fewer.stdout);
-    let again = fs::read_to_string(first.folder().join("killed/journal.jsonl")).unwrap();
-    let began = |journal: &str| journal.matches("\"event\":\"began\",\"kind\":\"experiment\"").count();
-    assert_eq!(began(&again), began(&journal), "{again}");
+    let (before, now) = (&first.json()["result"], &fewer.json()["result"]);
+    assert_eq!(now["tried"], before["tried"], "{now}");
+    assert_eq!(now["tried"].as_array().unwrap().len(), 3, "{now}");
+    // It says what was spent.
+    assert!(now["why"].as_str().unwrap().contains('3'), "{now}");
+    let journal = fs::read_to_string(first.folder().join("r/journal.jsonl")).unwrap();
+    assert_eq!(starts_and_loads(&journal).0.len(), 3, "{journal}");
+}
+
+/// A real run, which ended in the hold of its winner.
+#[test]
+fn the_starts_that_confirm_are_shown_of_a_run_that_was_cut_off() {
+    let run = format!("{}/tests/data/runs/vllm-tune-64", env!("CARGO_MANIFEST_DIR"));
+    let show = |form: &[&str]| Profiler::new().args(["show", &run]).args(form).run().success().stdout;
+    let rows: Vec<Vec<String>> = show(&[])
+        .lines()
+        .filter(|line| line.contains(" confirmation ") && !line.contains("missing"))
+        .map(|line| line.split_whitespace().map(str::to_owned).collect())
+        .collect();
+    assert_eq!(rows.len(), 4, "{rows:?}");
+    let csv = show(&["--csv=loads"]);
+    let mut loads = csv::Reader::from_reader(csv.as_bytes());
+    let loads: Vec<BTreeMap<String, String>> = loads.deserialize().map(|row| row.unwrap()).collect();
+    let named = loads.iter().filter(|load| load["setting"] == "the defaults");
+    assert_eq!((loads.len(), named.count()), (11, 7), "{csv}");
+    assert!(loads[10]["steady_output_throughput"].starts_with("7060"), "{csv}");
 }
 
 /// Each load of a start goes on in the file where the one before ended, and each start begins at its first prompt. So the
@@ -457,21 +499,21 @@ fn equals_seldom_lose_a_race() {
 }
 
 /// Candidates on two engines at a time.
-const SIDE_BY_SIDE: &str = r#"
+const SIDE_BY_SIDE: &str = r#"//! budgets: starts
 import "std/engines" as engines;
 import "std/tune" as tune;
 import "std/tune/goal" as goal;
 import "std/tune/settings" as settings;
 import "std/tune/start" as start;
-let p = params(#{ profile: param("", "of the engine", #{ path: true }) });
+let p = params(#{ profile: param("", "of the engine", #{ path: true }), starts: param(7, "most starts") });
 let axes = settings::axes(engines::describe("sim", #{}).tunable(), #{ max_num_seqs: [2, 16, 64], max_num_batched_tokens: [1024, 4096] }, #{});
 let plan = #{
     engine: "sim", options: #{ profile: p.profile, sim: #{ time_scale: 0.2 } }, axes: axes, limits: #{ input: 64, output: 8, concurrency: 8 }, percentile: 50, lanes: [[], []],
     load: #{ input: 64, output: 8, requests_per_slot: 3, min_requests: 8 },
 };
 let begin = |what, candidate, ask| start::run(plan, what, candidate, ask);
-let found = tune::search(axes, begin, #{ goal: goal::goodput(#{}), load: #{ input: 64, output: 8 }, total: 72, most: 8, starts: 7, enough: -1.0, parallel: 2, earlier: start::earlier(plan) });
-#{ tried: found.tried.map(|one| settings::text(one.candidate)), seconds: found.seconds, each: found.tried.map(|one| one.seconds) }
+let found = tune::search(axes, begin, #{ goal: goal::goodput(#{}), load: #{ input: 64, output: 8 }, total: 72, most: 8, starts: p.starts, enough: -1.0, parallel: 2, earlier: start::earlier(plan) });
+#{ tried: found.tried.map(|one| settings::text(one.candidate)), why: found.why, seconds: found.seconds, each: found.tried.map(|one| one.seconds) }
 "#;
 
 /// Each start of a race: its subject, its engine, and each load within it: once for each time that it was measured. And

@@ -45,12 +45,8 @@ pub fn serving_sketch(served: &Served, page: Page) -> Vec<Block> {
     for panel in &mut dots.panels {
         panel.layers.retain(|layer| matches!(layer.marks, Marks::Dots { .. }));
     }
-    let mut sheet = plot.sheet.clone();
     // The page and the CSV have the rest, and the command of each.
-    if let Some(command) = sheet.columns.iter().position(|column| column == "command") {
-        sheet.columns.remove(command);
-        sheet.rows.iter_mut().for_each(|row| drop(row.remove(command)));
-    }
+    let mut sheet = plot.sheet.clone().without("command");
     let whole = sheet.rows.len();
     sheet.rows.truncate(MAX_ROWS);
     let title = match whole - sheet.rows.len() {
@@ -128,7 +124,7 @@ fn frontier(name: &str, served: &Served) -> Option<Plot> {
         );
     }
     let caption = "Up is more from a GPU, or dearer; right is faster for each user (output tokens/s of all, shared among the \
-                   concurrent requests; without ramp and drain, where a load tells). Grey is dominated: another load is better in one and no worse in the rest. Hollow was only \
+                   concurrent requests; of whole loads, with ramp and drain). Grey is dominated: another load is better in one and no worse in the rest. Hollow was only \
                    simulated or forecast. Stars are the chosen points, squares the engine's defaults.";
     let plot = Plot::new(name, "Tokens/s per user against tokens/s per GPU", panels).with_alt(words, caption);
     let sheet = sheet(&all, single);

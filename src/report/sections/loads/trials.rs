@@ -26,10 +26,16 @@ pub fn trials_sheet(found: &RecordedRun) -> Option<Sheet> {
     }
     let rows = rows.iter().map(|(start, level, answers)| {
         let trial = starts[start - 1];
+        let same = |other: &&Value| other["setting"] == trial["setting"];
+        let first = starts.iter().position(same).map(|index| index + 1);
         let value = |name: &str| Entry::from(LoadMetric::named(name).and_then(|metric| metric.combined(answers)));
         [
             ("start", Entry::from(*start as f64)),
             ("for", name(trial).into()),
+            (
+                "as start",
+                first.filter(|first| first != start).map(|first| first as f64).into(),
+            ),
             ("settings", trial["setting"].as_str().into()),
             ("concurrency", (*level).into()),
             ("loads", (answers.len() as f64).into()),
