@@ -465,13 +465,16 @@ fn in_parallel(
             if busy == 0 {
                 return failure.map_or(Ok(state), Err);
             }
-            let (item, answer) = answers
+            let first = answers
                 .recv()
                 .map_err(|_| Fault::internal("a thread of the script ended without an answer"))?;
-            busy -= 1;
-            match answer {
-                Ok(answer) => state = done.call_raw(context, None, [state, item, answer])?,
-                Err(error) => drop(failure.get_or_insert(error)),
+            // The next item is chosen with every answer that is there.
+            for (item, answer) in std::iter::once(first).chain(answers.try_iter()) {
+                busy -= 1;
+                match answer {
+                    Ok(answer) => state = done.call_raw(context, None, [state, item, answer])?,
+                    Err(error) => drop(failure.get_or_insert(error)),
+                }
             }
         }
     })
