@@ -50,7 +50,8 @@ impl Boundary {
     /// Predicts `point`, clamped to the search range.
     ///
     /// Without hypotheses (with one axis, or while nothing has failed) the boundary is equally likely anywhere in the
-    /// open interval of the ray, and `low` and `high` are the ends of that interval.
+    /// open interval of the ray, by the scale of the axis if there is only one, and `low` and `high` are the ends of that
+    /// interval.
     pub fn predict(&self, point: &Point) -> Result<Prediction> {
         let at = self.lattice.inside(point)?;
         let (weights, _) = self.weights(&at);
@@ -92,7 +93,15 @@ impl Boundary {
             return Ok(Some(hypotheses.share(hypotheses.votes(&at))));
         }
         let (fits, fails) = self.line_bounds(steps, &cell, &cell);
-        let even = (fails as f64 - share * steps as f64) / (fails - fits).max(1) as f64;
+        let even = match &self.lattice.free()[..] {
+            // A ray through several axes has no scale of its own.
+            [only] => {
+                let axis = &self.lattice.axes()[*only];
+                let place = |step: i64| axis.share(axis.value(step.clamp(0, steps)).as_f64());
+                (place(fails) - place(at[*only])) / (place(fails) - place(fits))
+            }
+            _ => (fails as f64 - share * steps as f64) / (fails - fits).max(1) as f64,
+        };
         Ok((!is_open).then_some(even))
     }
 
