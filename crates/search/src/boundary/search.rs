@@ -24,8 +24,9 @@ const FAILURES_BEFORE_BISECTING: usize = 10;
 const PROBES_BEFORE_BISECTING: usize = 96;
 const BISECT_EVERY: usize = 16;
 
-/// After this many answers without a fit the smallest point is probed, because maybe nothing fits.
-const ANSWERS_WITHOUT_FIT: usize = 2;
+/// After this many answers without a fit the smallest point is probed, because maybe nothing fits: with one axis, where it
+/// tells less than the middle of what is open, and with more.
+const ANSWERS_WITHOUT_FIT: [usize; 2] = [4, 2];
 
 /// Positions in a box as fractions from its lowest to its highest cell. They are tried if the middle was probed without
 /// a clear answer.
@@ -90,7 +91,10 @@ impl Boundary {
 
     fn own_candidates(&self, coverage: f64) -> Result<Vec<Candidate>> {
         let smallest = vec![0; self.lattice.axes().len()];
-        if self.view()?.fits.is_empty() && self.records().len() >= ANSWERS_WITHOUT_FIT && self.is_probeable(&smallest) {
+        if self.view()?.fits.is_empty()
+            && self.records().len() >= self.answers_without_fit()
+            && self.is_probeable(&smallest)
+        {
             return Ok(vec![self.candidate(smallest, [0.0; 3])]);
         }
         if self.has_coverage(coverage)? {
@@ -114,6 +118,10 @@ impl Boundary {
             Ok(self.candidate(cell, [chance, gain.fits, (1.0 - chance) * gain.fails]))
         };
         open.filter(|(cell, _)| self.is_independent(cell)).map(rate).collect()
+    }
+
+    fn answers_without_fit(&self) -> usize {
+        ANSWERS_WITHOUT_FIT[usize::from(self.lattice.free().len() > 1)]
     }
 
     pub(super) fn candidate(&self, cell: Cell, [chance, fits, settles]: [f64; 3]) -> Candidate {
@@ -143,7 +151,8 @@ impl Boundary {
     /// those answers. Until the smallest point is probed, the copy assumes that it fits. `None` if nothing is assumed
     /// or no hypotheses exist.
     fn imagined(&self) -> Result<Option<Self>> {
-        let assumes_fit = self.view()?.fits.is_empty() && (1..ANSWERS_WITHOUT_FIT).contains(&self.records().len());
+        let assumes_fit =
+            self.view()?.fits.is_empty() && (1..self.answers_without_fit()).contains(&self.records().len());
         if !assumes_fit && self.asked.is_empty() {
             return Ok(None);
         }
