@@ -69,6 +69,25 @@ fn every_strategy_finds_a_true_boundary_within_its_probes() {
 }
 
 #[test]
+fn several_engines_need_hardly_more_probes_than_one() {
+    let result = found(
+        r#"let limits = [
+            [#{ input: [2048, 32768], output: [512, 32768] }, |p| p.input <= 12000],
+            [#{ input: [128, 131072], output: [16, 2048] }, |p| p.input + p.output <= 75700],
+            [#{ input: #{ range: [128, 131072], scale: "log" } }, |p| p.input <= 30000],
+        ];
+        limits.map(|limit| [1, 4].map(|parallel| {
+            let fits = limit[1];
+            search::adaptive(boundary(limit[0], #{}), |p| if fits.call(p) { "ok" } else { "oom" }, #{ parallel: parallel }).probes
+        }))"#,
+    );
+    for probes in result.as_array().unwrap() {
+        let [one, four] = [0, 1].map(|index| probes[index].as_f64().unwrap());
+        assert!(four <= 1.2 * one, "{result}");
+    }
+}
+
+#[test]
 fn one_axis_is_bisected() {
     let result = found(
         r#"let map = boundary(#{ concurrency: [1, 256] }, #{ coverage: 1.0 });

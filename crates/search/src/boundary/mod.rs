@@ -27,6 +27,7 @@ mod cause;
 mod committee;
 mod contradictions;
 mod dominance;
+mod in_flight;
 mod known_boundary;
 mod largest_boxes;
 mod lattice;

@@ -7,6 +7,7 @@ use super::boundary::check_coverage;
 use super::committee::{CHANCES, FINE};
 use super::largest_boxes::LargestBoxes;
 use super::lattice::{Cell, box_volume, cell_along, diagonal_and_faces, incomparable, reach_at_chance};
+use super::predict::LIKELY;
 use super::version_space::VersionSpace;
 use super::view::View;
 use super::{Answer, Boundary, Point, Verdict};
@@ -165,7 +166,7 @@ impl Boundary {
             return Ok(None);
         };
         let expected = self.asked.iter().map(|cell| {
-            let fits = hypotheses.share(hypotheses.votes(cell)) >= 0.5;
+            let fits = hypotheses.share(hypotheses.votes(cell)) >= LIKELY;
             (cell, if fits { Verdict::Ok } else { Verdict::Oom })
         });
         for (cell, verdict) in expected.collect::<Vec<_>>() {
@@ -375,15 +376,32 @@ pub struct ExpectedGain {
 }
 
 impl Boundary {
-    /// The volume that probing `point` would settle. The point is clamped to the search range.
+    /// The volume that probing `point` would settle beyond what the probes in flight are expected to. The point is clamped to
+    /// the search range.
     pub fn expected_gain(&self, point: &Point) -> Result<ExpectedGain> {
         let cell = self.lattice.inside(point)?;
         let even = self.even_gain(&cell)?;
-        let hypotheses = self.hypotheses()?;
-        let chance = hypotheses.map(|hypotheses| hypotheses.share(hypotheses.votes(&cell)));
+        let Some(hypotheses) = self.hypotheses()? else {
+            return Ok(even);
+        };
+        let (mut fits, mut fails) = (0, 0);
+        let view = self.view()?;
+        for asked in &self.asked {
+            let both = cell.iter().zip(asked);
+            if hypotheses.share(hypotheses.votes(asked)) >= LIKELY {
+                fits = view
+                    .open_below(&both.map(|(at, asked)| *at.min(asked)).collect())
+                    .max(fits);
+            } else {
+                fails = view
+                    .open_above(&both.map(|(at, asked)| *at.max(asked)).collect())
+                    .max(fails);
+            }
+        }
         Ok(ExpectedGain {
-            chance: chance.unwrap_or(even.chance),
-            ..even
+            fits: (even.fits - fits as f64).max(0.0),
+            fails: (even.fails - fails as f64).max(0.0),
+            chance: hypotheses.share(hypotheses.votes(&cell)),
         })
     }
 }

@@ -67,7 +67,7 @@ impl Boundary {
         if parallel {
             planned.extend(sides().map(|(point, _)| point.clone()));
             for (point, _) in sides() {
-                if self.can_be_asked(point)? {
+                if self.is_unanswered(point)? && !self.asked(point)? {
                     return Ok(Walk::Probe(point.clone()));
                 }
             }

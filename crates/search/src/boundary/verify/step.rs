@@ -38,9 +38,9 @@ impl Boundary {
         Ok(!self.recorded(point)? && self.classify(point)? == Class::Unknown)
     }
 
-    /// True if the answer for a point is neither known nor in flight.
+    /// True if the answer for a point is neither known nor in flight, nor expected to follow from those in flight.
     pub(super) fn can_be_asked(&self, point: &Point) -> Result<bool> {
-        Ok(self.is_unanswered(point)? && !self.asked(point)?)
+        Ok(self.is_unanswered(point)? && !self.asked(point)? && !self.waits(point)?)
     }
 
     /// Whether any probe is in flight.
