@@ -350,7 +350,10 @@ impl Search {
         let mut ahead = match (&self.left, expected) {
             (Some(left), _) => left.clone(),
             (None, Some(expected)) if expected == probes => Ahead::default(),
-            (None, _) if self.verifies()? => usual.ahead(usual.left(probes, budget, expected)),
+            (None, _) if self.verifies()? => {
+                let classified = self.map.lock().is_classified()?;
+                usual.ahead(usual.left(probes, budget, expected, classified))
+            }
             (None, None) => return Ok(None),
             (None, Some(expected)) if self.axes() < 2 => usual.ahead(expected - probes),
             (None, Some(expected)) => {
@@ -363,8 +366,15 @@ impl Search {
                 usual.ahead((sorted[sorted.len() / 2] - probes).max(1))
             }
         };
+        let mut limit: Vec<Point> = ahead.near.iter().map(|(point, _)| point.clone()).collect();
+        if limit.is_empty() {
+            let map = self.map.lock();
+            limit = map.predicted()?.into_iter().map(|ray| ray.expected).collect();
+            let known = map.frontier()?.into_iter().chain(map.failing()?);
+            ahead.near = known.chain(limit.clone()).map(|point| (point, 1.0)).collect();
+        }
         if self.left.is_none() || ahead.confirms {
-            let points = self.map.lock().verification_points(confirm)?;
+            let points = self.map.lock().expected_verification_points(confirm, &limit)?;
             if ahead.probes() > 0 {
                 // Where little fits yet, the points are not known. A single axis has one limit to confirm.
                 let all = if self.axes() < 2 { confirm.min(1) } else { confirm };
@@ -372,11 +382,6 @@ impl Search {
             }
             let points = points.into_iter().map(|point| (point, Expected::Fits));
             ahead.points.extend(points);
-        }
-        if ahead.near.is_empty() {
-            let map = self.map.lock();
-            ahead.near = map.frontier()?;
-            ahead.near.extend(map.failing()?);
         }
         if let Some(most) = self.most_chosen {
             ahead = ahead.until_chosen(most - self.chosen);

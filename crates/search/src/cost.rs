@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use crate::boundary::{Ahead, Expected, Point, Verdict};
+use crate::pace::{Measured, Pace};
 
 /// The cost of a probe, or of several.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -54,8 +55,8 @@ pub struct Costs {
     /// The least seconds of them, and the most, failures included.
     shortest: f64,
     longest: f64,
-    /// Failures that needed no start.
-    failing: Failing,
+    /// What each probe took, for the time left.
+    measured: Vec<Measured>,
     /// Probes that needed a start, and their seconds.
     started: i64,
     starting: f64,
@@ -69,15 +70,6 @@ struct Sums {
     output_squared: f64,
     seconds_input: f64,
     seconds_output: f64,
-}
-
-/// Sums over probes that failed: their number, their seconds, and their tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Failing {
-    count: i64,
-    seconds: f64,
-    input: f64,
-    output: f64,
 }
 
 /// The tokens of a point's requests: all inputs, and one output, because requests decode together.
@@ -101,15 +93,17 @@ impl Costs {
         // The engine may be gone after any other verdict.
         self.failed = !matches!(verdict, Verdict::Ok | Verdict::ShortOutput | Verdict::NotSent);
         self.failures += i64::from(self.failed);
+        self.measured.push(Measured {
+            starts: spent.starts as f64,
+            tokens: (input, output),
+            seconds: spent.seconds,
+            failed: self.failed,
+        });
         if spent.starts > 0 {
             self.started += 1;
             self.starting += spent.seconds;
         } else if self.failed {
-            self.failing.count += 1;
-            self.failing.seconds += spent.seconds;
             self.longest = self.longest.max(spent.seconds);
-            self.failing.input += input;
-            self.failing.output += output;
         } else {
             self.served += 1;
             self.shortest = if self.served == 1 {
@@ -183,38 +177,6 @@ impl Costs {
         (per_input >= 0.0 && per_output >= 0.0).then_some([per_input, per_output])
     }
 
-    /// Estimated seconds of a probe that fails, without a start: of this point, or of any. A failure takes the share of a
-    /// request's time that others took; as long as that is not known by its tokens, the time of others with as many.
-    fn seconds_failing(&self, point: Option<&Point>) -> f64 {
-        let Failing {
-            count,
-            seconds,
-            input,
-            output,
-        } = self.failing;
-        let Some(point) = point else {
-            return if count == 0 {
-                self.request_seconds()
-            } else {
-                seconds / count as f64
-            };
-        };
-        if count == 0 {
-            return self.seconds_of(point);
-        }
-        let mean = seconds / count as f64;
-        let others = (input / count as f64, output / count as f64);
-        if self.by_tokens().is_none() {
-            let (input, output) = tokens(point);
-            let share = (input + output) / (others.0 + others.1).max(1.0);
-            return mean * share.min(1.0);
-        }
-        match self.seconds_at(others) {
-            usual if usual > 0.0 => self.seconds_of(point) * mean / usual,
-            _ => mean,
-        }
-    }
-
     /// Expected seconds of probing a point that fits with probability `chance`: its request, and the start after a
     /// failure that kills the engine.
     #[must_use]
@@ -239,7 +201,7 @@ impl Costs {
         }
     }
 
-    /// Estimated seconds of the probes ahead; `None` while no probe without a start was seen. `down` says that the next
+    /// Estimated seconds of the probes ahead; `None` after a single probe with a start. `down` says that the next
     /// probe needs a start, and `survives` that the engine is expected to survive failures: as long as none was seen, they
     /// count as deadly otherwise.
     ///
@@ -256,23 +218,28 @@ impl Costs {
         if ahead.probes() <= 0 {
             return Some(0.0);
         }
-        if self.served == 0 && self.failing.count == 0 {
+        // One probe does not tell its start from its request.
+        if self.measured.is_empty() || self.measured.len() < 2 && self.total.starts > 0 {
             return None;
         }
-        let start = self.deadly(down, survives) * self.start_seconds();
-        let near = ahead.near.len() as f64;
-        let (fits, fails) = if ahead.near.is_empty() {
-            (self.request_seconds(), self.seconds_failing(None))
-        } else {
-            let fits: f64 = ahead.near.iter().map(|point| self.seconds_of(point)).sum();
-            let fails: f64 = ahead.near.iter().map(|point| self.seconds_failing(Some(point))).sum();
-            (fits / near, fails / near)
+        let pace = Pace::of(&self.measured);
+        let start = self.deadly(down, survives) * pace.start(self.total.starts);
+        let near: f64 = ahead.near.iter().map(|(_, share)| share).sum();
+        let mean = |seconds: &dyn Fn((f64, f64)) -> f64| {
+            if near > 0.0 {
+                let each = ahead.near.iter().map(|(point, share)| share * seconds(tokens(point)));
+                each.sum::<f64>() / near
+            } else {
+                let each = self.measured.iter().map(|probe| seconds(probe.tokens));
+                each.sum::<f64>() / self.measured.len() as f64
+            }
         };
+        let (fits, fails) = (mean(&|tokens| pace.fits(tokens)), mean(&|tokens| pace.fails(tokens)));
         let mut sure = if self.failed && down { start } else { 0.0 };
         for (point, outcome) in &ahead.points {
             sure += match outcome {
-                Expected::Fits => self.seconds_of(point),
-                Expected::Fails => self.seconds_failing(Some(point)) + start,
+                Expected::Fits => pace.fits(tokens(point)),
+                Expected::Fails => pace.fails(tokens(point)) + start,
                 Expected::Refused => 0.0,
             };
         }
@@ -340,15 +307,16 @@ impl UsualSearch {
         Ahead::of(probes.max(0) as f64, self.failing, self.spread)
     }
 
-    /// How many probes are usually left after so many, of at most `budget`: no limit agrees after more than usual, so that
-    /// the search goes on until its budget is spent, or its coverage is proven after `covered` probes in all.
+    /// How many probes are usually left after so many, of at most `budget`. If no limit agrees with the answers
+    /// (`classified`), or not after more than usual, the search goes on until its budget is spent, or its coverage is proven
+    /// after `covered` probes in all.
     #[must_use]
-    pub fn left(self, probes: i64, budget: i64, covered: Option<i64>) -> i64 {
+    pub fn left(self, probes: i64, budget: i64, covered: Option<i64>, classified: bool) -> i64 {
         let rest = budget.saturating_sub(probes).max(0);
         match (self.probes - probes, covered) {
-            (left, _) if left >= LEAST => left.min(rest),
+            (left, _) if left >= LEAST && !classified => left.min(rest),
             (_, Some(covered)) => (covered - probes).max(LEAST).min(rest),
-            _ if budget == i64::MAX => LEAST,
+            (left, None) if budget == i64::MAX => left.max(LEAST),
             _ => rest,
         }
     }

@@ -5,6 +5,8 @@ pub mod cost;
 pub mod error;
 pub mod experiment;
 pub mod fmt;
+mod nnls;
+mod pace;
 
 /// Gives an enum the names of its variants in scripts, JSON and reports: `ALL` and `name`.
 #[macro_export]

@@ -36,8 +36,8 @@ pub struct Ahead {
     pub failing: f64,
     /// How far the number of these others is usually off, as a share of it.
     pub spread: f64,
-    /// Points near which these others will be, if that is known.
-    pub near: Vec<Point>,
+    /// Points near which these others will be, if that is known, and how many of them near each, in proportion.
+    pub near: Vec<(Point, f64)>,
     /// Whether the answers are confirmed after these probes.
     pub confirms: bool,
 }
@@ -140,10 +140,11 @@ impl Ahead {
         let least = (expected * (-2.5 * self.spread).exp()).floor();
         let count = ((expected * (2.5 * self.spread).exp() - least) / step).ceil() as i32 + 1;
         let numbers = (0..=count).map(|index| least + step * f64::from(index));
+        // An expected number that is not whole lies between two that are.
+        let between = if step > 1.0 { 0.5 * step } else { (expected - expected.round()).abs() };
+        let spread = self.spread.hypot(between / expected).max(1e-3);
         let rated = numbers.map(|number| {
             let away = (number.max(0.5) / expected).ln();
-            // Numbers that are not whole lie between two that are.
-            let spread = self.spread.hypot(0.5 * step / expected);
             (number, (-0.5 * (away / spread).powi(2)).exp() / number.max(0.5))
         });
         let rated: Vec<(f64, f64)> = rated.collect();
@@ -196,5 +197,7 @@ mod tests {
         assert!((sum(|_| 1.0) - 1.0).abs() < 1e-3);
         assert!((sum(|chance| chance.failing) - 3.0).abs() < 0.1);
         assert!((sum(|chance| chance.failing * chance.failing) - 9.0 - 2.25).abs() < 0.5);
+        let one = Ahead::of(1.0, 0.5, 0.1).chances();
+        assert!(one.iter().all(|chance| chance.probes == 1.0), "a whole number that is sure: {one:?}");
     }
 }

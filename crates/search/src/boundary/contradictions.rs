@@ -126,14 +126,32 @@ impl Boundary {
         if view.bounding.is_empty() {
             return Ok(Vec::new());
         }
-        let proven_alone = |fit: &Cell| left_below(fit, view.fits.iter().filter(|other| *other != fit));
-        let mut edge: Vec<(u128, &Cell)> = view.fits.iter().map(|fit| (proven_alone(fit), fit)).collect();
+        Ok(self.verifying(&view.fits, count))
+    }
+
+    /// The verification points of the end, if the limit runs through these points. With three axes and more, the points
+    /// that prove most are usually still to be found.
+    pub fn expected_verification_points(&self, count: usize, limit: &[Point]) -> Result<Vec<Point>> {
+        if self.lattice.free().len() < 3 || self.view()?.bounding.is_empty() {
+            return self.verification_points(count);
+        }
+        let mut fits = self.view()?.fits.clone();
+        for point in limit {
+            fits.push(self.lattice.inside(point)?);
+        }
+        Ok(self.verifying(&maximal(fits), count))
+    }
+
+    /// The points that verify those of these fitting cells which prove most that no other one proves.
+    fn verifying(&self, fits: &[Cell], count: usize) -> Vec<Point> {
+        let proven_alone = |fit: &Cell| left_below(fit, fits.iter().filter(|other| *other != fit));
+        let mut edge: Vec<(u128, &Cell)> = fits.iter().map(|fit| (proven_alone(fit), fit)).collect();
         edge.sort_by(|a, b| b.cmp(a));
         let verification_points = edge
             .iter()
             .take(count)
             .filter_map(|(_, fit)| self.verification_cell(fit));
-        Ok(verification_points.map(|cell| self.lattice.point(&cell)).collect())
+        verification_points.map(|cell| self.lattice.point(&cell)).collect()
     }
 
     /// The point that verifies a fitting cell; `None` if it was verified already, or if all candidates were recorded.
@@ -153,6 +171,17 @@ mod tests {
     use super::super::{Answer, Class, Options, Verdict};
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn with_three_axes_the_last_points_are_expected_where_most_is_still_to_be_proven() {
+        let axes = json!({ "a": [0, 99], "b": [0, 99], "c": [0, 99] });
+        let mut map = Boundary::new(&axes, Options::default()).unwrap();
+        let at = |side: i64| Point::default().with("a", side).with("b", side).with("c", side);
+        map.record(&at(10), &Answer::from(Verdict::Ok)).unwrap();
+        map.record(&at(99), &Answer::from(Verdict::Oom)).unwrap();
+        assert_eq!(map.verification_points(1).unwrap(), [at(9)]);
+        assert_eq!(map.expected_verification_points(1, &[at(80)]).unwrap(), [at(79)]);
+    }
 
     fn boundary(answers: &[(i64, i64, bool)]) -> Boundary {
         let mut map = Boundary::new(&json!({ "a": [0, 99], "b": [0, 99] }), Options::default()).unwrap();

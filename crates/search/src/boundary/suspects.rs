@@ -81,6 +81,17 @@ impl Boundary {
         Ok(suspect.1.map(|cell| self.lattice.point(&cell)))
     }
 
+    /// Whether no family of limits agrees with the answers, and classifiers draw the prediction. Such a search usually ends
+    /// with its budget.
+    ///
+    /// # Errors
+    ///
+    /// `limit` for a boundary with too many corners.
+    pub fn is_classified(&self) -> Result<bool> {
+        let hypotheses = self.hypotheses()?;
+        Ok(hypotheses.is_some_and(|hypotheses| hypotheses.agreement == Agreement::Classified))
+    }
+
     /// Where no family agrees and classifiers draw the prediction: each answer next to the limit, predicted from the others.
     /// `None` if a family agrees.
     ///
@@ -88,8 +99,7 @@ impl Boundary {
     ///
     /// `limit` for a boundary with too many corners.
     pub fn cross_validation(&self) -> Result<Option<CrossValidation>> {
-        let agreement = self.hypotheses()?.map(|hypotheses| hypotheses.agreement);
-        if agreement != Some(Agreement::Classified) {
+        if !self.is_classified()? {
             return Ok(None);
         }
         let cells = self.answered_cells()?;

@@ -6,13 +6,12 @@
 //! of two phases. Every form is fitted with several sets of columns, and the one that predicts left-out samples best
 //! is selected. The architecture, if known, gives lower bounds: the weights, and the KV cache of tokens in flight.
 
-mod nnls;
 #[cfg(test)]
 mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use self::nnls::{COLUMNS, DesignRow, Solution, dot, solve, times};
+use crate::nnls::{COLUMNS, DesignRow, Solution, dot, solve, times};
 use super::Point;
 use crate::experiment::t_quantile;
 use crate::names;

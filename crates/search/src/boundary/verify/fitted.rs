@@ -146,7 +146,8 @@ impl Boundary {
         let agreement = self
             .hypotheses()?
             .map_or(Agreement::None, |hypotheses| hypotheses.agreement);
-        if !matches!(agreement, Agreement::Exact | Agreement::Nearly) || self.predicted()?.is_empty() {
+        let rays = self.predicted()?;
+        if !matches!(agreement, Agreement::Exact | Agreement::Nearly) || rays.is_empty() {
             return Ok(None);
         }
         let chance = |point: &Point| self.expected_chance(point);
@@ -157,6 +158,12 @@ impl Boundary {
         let mut next = None;
         let mut certifies = false;
         let mut halvings = 0.0;
+        let axes = self.free_axes();
+        let usual = match axes.len() {
+            0..=2 => &USUAL[usize::from(axes.iter().any(|axis| axis.name() == "concurrency"))],
+            _ => &USUAL[2],
+        };
+        let mut near = Vec::new();
         for place in &places {
             let Some(axis) = axis_of(self, place) else {
                 proven.push(place.clone());
@@ -168,7 +175,9 @@ impl Boundary {
                 proven.push(place.clone());
                 continue;
             }
-            halvings += (spread(place, axis, &line) / narrow).max(1.0).log2();
+            let halving = (spread(place, axis, &line) / narrow).max(1.0).log2();
+            halvings += halving;
+            near.push((place.point.clone(), usual.place + usual.halving * halving));
             // The position of the middle depends on the ends.
             if place.at == PlaceKind::Middle && next.is_some() {
                 continue;
@@ -180,11 +189,6 @@ impl Boundary {
                 next = Some(point);
             }
         }
-        let axes = self.free_axes();
-        let usual = match axes.len() {
-            0..=2 => &USUAL[usize::from(axes.iter().any(|axis| axis.name() == "concurrency"))],
-            _ => &USUAL[2],
-        };
         let open = (places.len() - proven.len()) as f64;
         let enough = WORTH * (self.volume()?.fits as f64).max(1.0);
         let mut regions = prediction.open_points()?;
@@ -216,18 +220,19 @@ impl Boundary {
         let Rest(least, by_halving, by_region) = if open > 0.0 { &usual.places } else { then };
         let at_places = usual.place * open + usual.halving * halvings;
         let to_prove = by_halving * self.halvings_of_open(coverage)?;
-        let to_verify = at_places + least + to_prove + by_region * regions.len() as f64;
-        // With three axes the ends come first, and most probes are between them.
-        let near_places = places
-            .iter()
-            .filter(|_| open > 0.0 && (axes.len() < 3 || regions.is_empty()));
-        let near = near_places
-            .map(|place| &place.point)
-            .chain(regions.iter().map(|region| &region.point));
+        let others = least + to_prove + by_region * regions.len() as f64;
+        // Without a large region, probes tell limits apart at the places.
+        let mut between: Vec<&Point> = match &*regions {
+            [] => places.iter().map(|place| &place.point).collect(),
+            regions => regions.iter().map(|region| &region.point).collect(),
+        };
+        between.extend(rays.iter().map(|ray| &ray.expected));
+        let share = others / between.len() as f64;
+        near.extend(between.into_iter().map(|point| (point.clone(), share)));
         let ahead = Ahead {
-            near: near.cloned().collect(),
+            near,
             confirms: true,
-            ..Ahead::of(to_verify, failing, usual.spread)
+            ..Ahead::of(at_places + others, failing, usual.spread)
         };
         let step = VerificationStep {
             next,

@@ -5,23 +5,23 @@
 
 #![allow(clippy::needless_range_loop, reason = "matrices are indexed by row and column")]
 
-pub(super) const COLUMNS: usize = 4;
+pub(crate) const COLUMNS: usize = 4;
 
 /// The features of one sample; zero for a column that is left out.
-pub(super) type DesignRow = [f64; COLUMNS];
+pub(crate) type DesignRow = [f64; COLUMNS];
 
 #[derive(Clone, Debug)]
-pub(super) struct Solution {
+pub(crate) struct Solution {
     /// One per column, none below zero.
-    pub(super) coefficients: DesignRow,
+    pub(crate) coefficients: DesignRow,
     /// The inverse of XᵀX over the columns with a non-zero coefficient; zero elsewhere.
-    pub(super) inverse: [DesignRow; COLUMNS],
+    pub(crate) inverse: [DesignRow; COLUMNS],
     /// The number of those columns.
-    pub(super) active: usize,
+    pub(crate) active: usize,
 }
 
 /// The non-negative coefficients with the least squared error. `None` if the rows cannot distinguish the columns.
-pub(super) fn solve(rows: &[DesignRow], values: &[f64]) -> Option<Solution> {
+pub(crate) fn solve(rows: &[DesignRow], values: &[f64]) -> Option<Solution> {
     let mut scale = [0.0_f64; COLUMNS];
     for row in rows {
         for (most, entry) in scale.iter_mut().zip(row) {
@@ -88,11 +88,11 @@ pub(super) fn solve(rows: &[DesignRow], values: &[f64]) -> Option<Solution> {
 }
 
 /// The product of a matrix and a column vector.
-pub(super) fn times(matrix: &[DesignRow; COLUMNS], column: &DesignRow) -> DesignRow {
+pub(crate) fn times(matrix: &[DesignRow; COLUMNS], column: &DesignRow) -> DesignRow {
     matrix.map(|row| dot(&row, column))
 }
 
-pub(super) fn dot(a: &DesignRow, b: &DesignRow) -> f64 {
+pub(crate) fn dot(a: &DesignRow, b: &DesignRow) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
