@@ -7,10 +7,10 @@ use crate::nnls::{COLUMNS, DesignRow, dot, solve};
 
 /// Seconds of a start, of any request, of an input token and of an output token, and how far they are off at times: of
 /// vLLM and TGI on one GPU (`tests/data/runs`).
-const USUAL: [DesignRow; 2] = [[60.0, 1.0, 0.04e-3, 0.007], [120.0, 3.0, 0.1e-3, 0.012]];
+const USUAL: [DesignRow; 2] = [[60.0, 1.0, 0.04e-3, 0.007], [120.0, 3.0, 0.3e-3, 0.03]];
 
 /// How far a probe's seconds are off, as a share of them, and in any case.
-const NOISE: [f64; 2] = [0.1, 0.3];
+const NOISE: [f64; 2] = [0.05, 0.3];
 
 /// A failure that took this share of what its request would have taken was tried, rather than refused.
 const TRIED: f64 = 0.5;
@@ -108,7 +108,10 @@ mod tests {
 
     #[test]
     fn short_requests_do_not_tell_that_long_ones_are_short() {
-        let short = [measured(1.0, (64.0, 16.0), 60.7, false), measured(0.0, (128.0, 16.0), 0.7, false)];
+        let short = [
+            measured(1.0, (64.0, 16.0), 60.7, false),
+            measured(0.0, (128.0, 16.0), 0.7, false),
+        ];
         let long = Pace::of(&short).fits((64.0, 4096.0));
         assert!((10.0..120.0).contains(&long), "{long} s");
     }

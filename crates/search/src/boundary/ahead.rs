@@ -141,7 +141,11 @@ impl Ahead {
         let count = ((expected * (2.5 * self.spread).exp() - least) / step).ceil() as i32 + 1;
         let numbers = (0..=count).map(|index| least + step * f64::from(index));
         // An expected number that is not whole lies between two that are.
-        let between = if step > 1.0 { 0.5 * step } else { (expected - expected.round()).abs() };
+        let between = if step > 1.0 {
+            0.5 * step
+        } else {
+            (expected - expected.round()).abs()
+        };
         let spread = self.spread.hypot(between / expected).max(1e-3);
         let rated = numbers.map(|number| {
             let away = (number.max(0.5) / expected).ln();
@@ -198,6 +202,9 @@ mod tests {
         assert!((sum(|chance| chance.failing) - 3.0).abs() < 0.1);
         assert!((sum(|chance| chance.failing * chance.failing) - 9.0 - 2.25).abs() < 0.5);
         let one = Ahead::of(1.0, 0.5, 0.1).chances();
-        assert!(one.iter().all(|chance| chance.probes == 1.0), "a whole number that is sure: {one:?}");
+        assert!(
+            one.iter().all(|chance| chance.probes == 1.0),
+            "a whole number that is sure: {one:?}"
+        );
     }
 }

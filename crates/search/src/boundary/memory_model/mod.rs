@@ -11,10 +11,10 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use crate::nnls::{COLUMNS, DesignRow, Solution, dot, solve, times};
 use super::Point;
 use crate::experiment::t_quantile;
 use crate::names;
+use crate::nnls::{COLUMNS, DesignRow, Solution, dot, solve, times};
 
 /// A point that fitted, and its peak memory.
 #[derive(Clone, Debug, Deserialize)]
