@@ -222,13 +222,15 @@ impl Boundary {
         let to_prove = by_halving * self.halvings_of_open(coverage)?;
         let others = least + to_prove + by_region * regions.len() as f64;
         // Without a large region, probes tell limits apart at the places.
-        let mut between: Vec<&Point> = match &*regions {
+        let regions: Vec<&Point> = match &*regions {
             [] => places.iter().map(|place| &place.point).collect(),
             regions => regions.iter().map(|region| &region.point).collect(),
         };
-        between.extend(rays.iter().map(|ray| &ray.expected));
-        let share = others / between.len() as f64;
-        near.extend(between.into_iter().map(|point| (point.clone(), share)));
+        // Half of these others are taken to be anywhere on the limit.
+        for anywhere in [regions, rays.iter().map(|ray| &ray.expected).collect()] {
+            let share = 0.5 * others / anywhere.len() as f64;
+            near.extend(anywhere.into_iter().map(|point| (point.clone(), share)));
+        }
         let ahead = Ahead {
             near,
             confirms: true,
