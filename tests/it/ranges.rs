@@ -83,7 +83,11 @@ fn two_lengths_ask_for_the_concurrency() {
     // 522 blocks of 16 hold 74 requests of 110 tokens. On a busy machine such short ones may not all overlap.
     let short = run(&["input=100", "output=10"]);
     let limit = &short["answer"]["inequality"];
-    assert_eq!((&limit["reported"], &limit["fails"]), (&json!(74), &json!(75)), "{short}");
+    assert_eq!(
+        (&limit["reported"], &limit["fails"]),
+        (&json!(74), &json!(75)),
+        "{short}"
+    );
     let together = |point: &Value| point["cause"] != "not_resident";
     if short["points"].as_array().unwrap().iter().all(together) {
         assert_eq!(limit["fits"], 74, "{short}");
