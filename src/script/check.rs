@@ -76,7 +76,6 @@ fn misspelt_causes(host: &Arc<Host>, adapter: &Main) -> Result<Vec<String>> {
 fn find_all(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {
     let mut checker = Checker::new(host, main);
     checker.file(&main.source);
-    checker.check_methods();
     let mut found = checker.found;
     if found.is_empty() && !host.settings.set.is_empty() {
         match describe_params(host, main) {
@@ -140,8 +139,6 @@ struct Checker<'a> {
     natives: Vec<Signature>,
     /// Exports of the files checked so far.
     files: BTreeMap<String, Vec<Signature>>,
-    /// What Rhai looks up by name alone, in the files checked so far.
-    by_name: Vec<(Source, ByName)>,
     importing: Vec<String>,
     found: Vec<Diagnostic>,
     /// Warnings about calls.
@@ -158,7 +155,6 @@ impl<'a> Checker<'a> {
             host,
             main,
             files: BTreeMap::new(),
-            by_name: Vec::new(),
             importing: Vec::new(),
             found: Vec::new(),
             warnings: Vec::new(),
@@ -228,48 +224,9 @@ impl<'a> Checker<'a> {
                 self.report(source, fault, Position::NONE);
             }
         }
-        self.by_name.push((source.clone(), ByName::from_ast(&ast, &outline)));
         let exports: Vec<_> = outline.functions.into_iter().filter(|one| !one.private).collect();
         self.files.insert(source.key.to_string(), exports.clone());
         Some(exports)
-    }
-
-    /// Reports the functions that calls like methods would run in place of the methods, in their own file or another,
-    /// and those of another file that `Fn("name")` may run.
-    fn check_methods(&mut self) {
-        let files = std::mem::take(&mut self.by_name);
-        for (source, own) in &files {
-            for (name, at) in &own.methods {
-                if own.functions.get(name) == Some(&false) {
-                    let (name, hint) = (
-                        &name.0,
-                        "call it like a function, with the value first, or rename the function",
-                    );
-                    let message = format!("`….{name}(…)` runs the function `{name}` of this file, which has no `this`");
-                    self.report(source, Fault::new(Kind::Compile, message).hint(hint), *at);
-                }
-            }
-            let others = || files.iter().filter(|(other, _)| other.key != source.key);
-            for (name, at) in &own.pointers {
-                let declares = |file: &ByName| file.functions.keys().any(|(other, _)| other == name);
-                if let Some((other, _)) = others().find(|(_, other)| declares(other)) {
-                    let message = format!("`Fn(\"{name}\")` may run the function `{name}` of `{}`", other.key);
-                    let hint = format!("write a closure, which calls the function of its own file: `|x| {name}(x)`");
-                    self.report(source, Fault::new(Kind::Compile, message).hint(hint), *at);
-                }
-            }
-            for name in own.functions.keys() {
-                if let Some((caller, _)) = others().find(|(_, other)| other.methods.contains_key(name)) {
-                    let (name, caller) = (&name.0, &caller.key);
-                    let message = format!("`….{name}(…)` in `{caller}` would run the function `{name}` of this file");
-                    let hint =
-                        "rename it: Rhai looks methods up by name and number of arguments, in all files of a run";
-                    let place = Place::of_function(source.clone(), name);
-                    let fault = Fault::new(Kind::Compile, message).hint(hint);
-                    self.found.push(Diagnostic::at(fault, Some(place)));
-                }
-            }
-        }
     }
 
     /// Compiles a file. Reports an unknown variable, and then continues to find further errors.
@@ -339,49 +296,6 @@ impl<'a> Checker<'a> {
     fn report(&mut self, source: &Source, fault: Fault, at: Position) {
         self.found
             .push(Diagnostic::at(fault, Some(Place::new(source.clone(), at))));
-    }
-}
-
-/// What Rhai looks up in a file by name and number of parameters, whatever file the call is in.
-struct ByName {
-    /// The functions, and whether they use `this`.
-    functions: BTreeMap<(String, usize), bool>,
-    /// Calls like methods, the first of each, but none that may be of a closure in a map: that is found first.
-    methods: BTreeMap<(String, usize), Position>,
-    /// The names in `Fn("name")`.
-    pointers: BTreeMap<String, Position>,
-}
-
-impl ByName {
-    fn from_ast(ast: &AST, outline: &Outline) -> Self {
-        let (mut uses, mut pointers) = (Vec::new(), BTreeMap::new());
-        ast.walk(&mut |path: &[ASTNode]| {
-            match path.last() {
-                Some(ASTNode::Expr(Expr::ThisPtr(at))) => uses.push(*at),
-                Some(ASTNode::Expr(Expr::FnCall(call, at)) | ASTNode::Stmt(Stmt::FnCall(call, at)))
-                    if call.name == "Fn" =>
-                {
-                    if let Some(Expr::StringConstant(name, _)) = call.args.first() {
-                        pointers.insert(name.to_string(), *at);
-                    }
-                }
-                _ => {}
-            }
-            true
-        });
-        let function = |function: &rhai::Shared<rhai::ScriptFuncDef>| {
-            let (start, end) = (function.body.start_position(), function.body.end_position());
-            let uses_this = uses.iter().any(|at| start <= *at && *at <= end);
-            ((function.name.to_string(), function.params.len()), uses_this)
-        };
-        let own = ast.iter_fn_def().filter(|function| function.this_type.is_none());
-        let called = outline.calls.iter().rev();
-        let called = called.filter(|call| call.method && !outline.keys.contains(&call.name));
-        Self {
-            functions: own.map(function).collect(),
-            methods: called.map(|call| ((call.name.clone(), call.args), call.at)).collect(),
-            pointers,
-        }
     }
 }
 

@@ -59,36 +59,6 @@ fn the_value_of_a_catch_is_lost_and_refused() {
 }
 
 #[test]
-fn a_function_that_a_call_like_a_method_would_run_is_refused() {
-    // In one file.
-    finds("fn last(n) { [n] }\nprint([1, 2].last(1));", "`last`", "[1, 2].last(1)");
-    // In another one, which calls a method of the language, and one of its own.
-    for name in ["push(x)", "own(x)"] {
-        let main = format!("import \"lib/a\" as a;\nfn {name} {{ x }}\nprint(a::all());");
-        let module = "fn own(x) { this + x }\nfn all() { let l = []; l.push(1); l[0].own(2) }";
-        let found = self::found(&Bench::new(&[("main.rhai", &main), ("lib/a.rhai", module)]));
-        let function = format!("fn {name}");
-        assert!(
-            found.iter().any(|one| one.contains("lib/a") && one.contains(&function)),
-            "{found:?}"
-        );
-    }
-    let main = "import \"lib/a\" as a;\nfn own(x) { x }\nprint(Fn(\"own\").call(a::all()));";
-    let found = self::found(&Bench::new(&[
-        ("main.rhai", main),
-        ("lib/a.rhai", "fn own(x) { 0 }\nfn all() { 1 }"),
-    ]));
-    assert!(found.len() == 1 && found[0].contains("Fn(\"own\")"), "{found:?}");
-    for script in [
-        "fn own(x) { this + x }\nprint(1.own(2));",
-        "fn push(a, b) { a + b }\nlet l = []; l.push(push(1, 2));",
-        "fn twice(x) { 2 * x }\nlet kept = #{ twice: |x| x };\nprint(kept.twice(1));",
-    ] {
-        assert_eq!(self::found(&Bench::script(script)), Vec::<String>::new(), "{script}");
-    }
-}
-
-#[test]
 fn a_deprecated_function_is_a_warning_with_its_place_and_successor() {
     let script = "import \"std/engines\" as engines;\nif true { engines::launch(\"sim\", #{}); }\nengines::describe(\"sim\", #{});";
     let bench = Bench::script(script);
