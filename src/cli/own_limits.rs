@@ -18,7 +18,7 @@ use crate::script;
 const FILES: [u64; 2] = [320, 64];
 const THREADS: [u64; 2] = [32, 8];
 
-/// Address space besides the stack of the script's thread, whose unused part takes no memory.
+/// Address space besides the stack of the script's thread. Only the part in use takes memory.
 const SPACE: [u64; 2] = [1536 << 20, 640 << 20];
 
 /// Fails if the limits of this process are too low.

@@ -411,7 +411,7 @@ impl Run {
         const FILES: [&str; 3] = ["script.rhai", "journal.jsonl", "manifest.json"];
         // The log is that of a container that keeps running.
         const FOLDERS: [&str; 3] = ["modules", "jobs", "logs"];
-        // The script's own files are kept, and with them the run.
+        // The script's own files are kept, and with them the run; a numbered attempt has a file of its own.
         let is_foreign = |entry: std::fs::DirEntry| FILES.iter().chain(&FOLDERS).all(|own| entry.file_name() != *own);
         if std::fs::read_dir(folder).is_ok_and(|entries| entries.flatten().any(is_foreign)) {
             return false;
@@ -430,7 +430,7 @@ impl Run {
         removed
     }
 
-    /// Ends the run: `done` with its result, `failed` or `interrupted` with the fault. Returns the document for
+    /// Ends the run: `done` with its result, any other status with the fault. Returns the document for
     /// `--json`.
     pub fn end(&self, status: RunStatus, value: Value) -> Result<Value> {
         let document = self.document(if status == RunStatus::Done {

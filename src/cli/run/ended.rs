@@ -172,7 +172,7 @@ fn print_larger_budget(result: &Value, host: &Host, program: &Program) {
 }
 
 /// Ends a run after a mistake of the user or the script before anything started: removes the useless folder. `None` if
-/// it stays, because the script wrote files.
+/// it stays: the script wrote files, or it is a numbered attempt, whose fleet reads the folder.
 pub(super) fn discard_run(
     args: &Args,
     diagnostic: &Diagnostic,

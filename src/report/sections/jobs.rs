@@ -94,7 +94,9 @@ pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
         model: input.model.clone().or_else(|| named(facts::models(&run.manifest))),
         engine: input.engine.clone(),
         gpu: named(facts::cards(&run.manifest)),
-        answer: (status != "failed").then(|| answers::headline(&source)),
+        // Without a measurement there is no result so far.
+        answer: (status == "done" || status == "out of time" && run.totals.has_measured())
+            .then(|| answers::headline(&source)),
         tokens: largest(&["input", "output"]),
         concurrency: largest(&["concurrency"]),
         output_throughput: of_fastest("output_throughput"),

@@ -61,7 +61,7 @@ pub struct Document {
     pub headline: String,
     /// The models and GPUs.
     pub subject: String,
-    /// Its status: `done`, `failed: …`, `interrupted`, `not finished: …`.
+    /// Its status: `done`, `failed: …`, `interrupted`, `out of time: …`, `not finished: …`.
     pub status: String,
     /// The notice of what was simulated, if anything was.
     pub simulated: Option<String>,

@@ -212,7 +212,7 @@ impl Permits {
         }
     }
 
-    /// The permissions of a fleet's job.
+    /// The permissions of a fleet's job, or of another attempt whose command line a scheduler wrote.
     #[must_use]
     pub fn for_job(self) -> Self {
         Self { of_job: true, ..self }
