@@ -210,14 +210,15 @@ fn settings(experiment: &Experiment) -> Vec<Case> {
     cases
 }
 
-/// One case per load. Loads that differ only in their seed are repeats: the case has their means, with
-/// intervals.
+/// One case per load. Loads that differ only in their seed, or in their part of a file of prompts, are repeats: the
+/// case has their means, with intervals.
 fn loads(loads: &[RecordedLoad]) -> Vec<Case> {
     let mut kinds: Vec<(Value, Vec<Case>)> = Vec::new();
     for (args, answer) in loads {
         let case = load_metrics::case(args, answer);
         let mut args = args.clone();
         args["load"]["seed"] = Value::Null;
+        args["load"]["prompts_from"] = Value::Null;
         match kinds.iter_mut().find(|(kind, _)| *kind == args) {
             Some((_, cases)) => cases.push(case),
             None => kinds.push((args, vec![case])),
@@ -249,7 +250,7 @@ fn answers(result: &Value) -> Option<Case> {
     let half = z / (1.0 + z * z / tokens) * (share * (1.0 - share) / tokens + z * z / (4.0 * tokens * tokens)).sqrt();
     let interval = [100.0 * (middle - half), 100.0 * (middle + half)];
     case.metric_with_interval("agreement", Some(100.0 * share), Unit::Percent, Some(interval));
-    // What the reference differs by from itself.
+    // The difference of the reference from itself is its noise.
     let nats = found["difference"].as_f64();
     let band = nats.zip(found["usual"]["difference"].as_f64());
     let interval = band.map(|(nats, rounding)| [nats - rounding, nats + rounding]);

@@ -306,7 +306,7 @@ pub const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 ///
 /// # Errors
 ///
-/// What to give instead.
+/// A hint on the form to give.
 pub fn time(text: &str) -> std::result::Result<Duration, String> {
     let time = text
         .parse::<jiff::SignedDuration>()

@@ -15,8 +15,8 @@ use crate::run::{RecordedLoad, RecordedRun};
 
 /// Load options that may differ within a sweep: the level, options that follow from it, and options that do not change
 /// the workload.
-const IGNORED_LOAD_OPTIONS: &str =
-    "concurrency rate seed requests duration warmup repeats precision metrics_hz price_per_hour timeout stall";
+const IGNORED_LOAD_OPTIONS: &str = "concurrency rate seed prompts_from requests duration warmup repeats precision \
+    metrics_hz price_per_hour timeout stall";
 
 /// Launch options that may differ within a sweep.
 const IGNORED_LAUNCH_OPTIONS: &str = "limits start_timeout settle_timeout stop_grace request_timeout sample_hz";

@@ -48,7 +48,7 @@ pub fn trials_sheet(found: &RecordedRun) -> Option<Sheet> {
     (starts.len() > 1).then(|| Sheet::from_rows(rows).filled())
 }
 
-/// What a trial is for, besides its setting: `confirmation 1`.
+/// The purpose of a trial: `confirmation 1`.
 fn name(trial: &Value) -> Option<&str> {
     let mut texts = trial.as_object()?.iter().filter(|(key, _)| *key != "setting");
     texts.find_map(|(_, value)| value.as_str())
