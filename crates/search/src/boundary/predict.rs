@@ -17,6 +17,11 @@ const SURE: f64 = 0.95;
 pub(super) const LIKELY: f64 = 0.5;
 pub(super) const UNLIKELY: f64 = 0.05;
 
+/// The chance of a point that is not proven: neither nothing nor certainty, whatever speaks for it.
+pub(super) fn unproven(chance: f64) -> f64 {
+    chance.clamp(0.02, 0.98)
+}
+
 /// The prediction for a point, and for the ray from the smallest corner through it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
@@ -77,7 +82,8 @@ impl Boundary {
     }
 
     /// The probability that a point fits, 0 to 1, clamped to the search range; `None` while nothing is known on the ray
-    /// from the smallest corner through it (see [`Boundary::predict`]).
+    /// from the smallest corner through it (see [`Boundary::predict`]). Without hypotheses it is 0 beyond a length limit,
+    /// and otherwise never 0 or 1 for a point that is not proven.
     pub fn chance(&self, point: &Point) -> Result<Option<f64>> {
         match self.classify(point)? {
             Class::Fits => return Ok(Some(1.0)),
@@ -92,6 +98,12 @@ impl Boundary {
         if let Some(hypotheses) = hypotheses {
             return Ok(Some(hypotheses.share(hypotheses.votes(&at))));
         }
+        if is_open {
+            return Ok(None);
+        }
+        if self.is_excluded(&at) {
+            return Ok(Some(0.0));
+        }
         let (fits, fails) = self.line_bounds(steps, &cell, &cell);
         let even = match &self.lattice.free()[..] {
             // A ray through several axes has no scale of its own.
@@ -102,7 +114,7 @@ impl Boundary {
             }
             _ => (fails as f64 - share * steps as f64) / (fails - fits).max(1) as f64,
         };
-        Ok((!is_open).then_some(even))
+        Ok(Some(unproven(even)))
     }
 
     /// Whether a point is open and predicted to fit; false without hypotheses.
@@ -183,7 +195,7 @@ impl Boundary {
 mod tests {
     use serde_json::json;
 
-    use super::super::{Answer, Options, Verdict};
+    use super::super::{Answer, Cause, Options, Verdict};
     use super::*;
 
     fn point(input: i64, output: i64) -> Point {
@@ -210,6 +222,44 @@ mod tests {
             (Class::Unknown, None, None, None)
         );
         assert!(searched(0).predicted().unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_chance_on_one_axis_follows_its_scale() {
+        let chances = |from: i64, answers: &[(i64, Answer)], at: &[i64]| -> Vec<f64> {
+            let axes = json!({ "input": { "range": [from, 131_072], "scale": "log" } });
+            let mut map = Boundary::new(&axes, Options::default()).unwrap();
+            let input = |input: i64| Point::default().with("input", input);
+            for (at, answer) in answers {
+                map.record(&input(*at), answer).unwrap();
+            }
+            let chances = at.iter().map(|at| map.predict(&input(*at)).unwrap().chance.unwrap());
+            chances.collect()
+        };
+        let (fits, fails) = (Answer::from(Verdict::Ok), Answer::from(Verdict::Oom));
+        // Powers of two between 4,096 and 131,072: five equal steps.
+        let between = chances(
+            1,
+            &[(4096, fits.clone()), (131_072, fails.clone())],
+            &[8192, 16_384, 65_536],
+        );
+        for (found, expected) in between.iter().zip([0.8, 0.6, 0.2]) {
+            assert!((found - expected).abs() < 1e-3, "{between:?}");
+        }
+        // Neither end was probed, so that neither is certain.
+        let largest = chances(4096, &[(4096, fits)], &[4096, 131_072]);
+        let smallest = chances(4096, &[(131_072, fails)], &[4096, 131_072]);
+        assert!(largest[0] == 1.0 && 0.0 < largest[1] && largest[1] < 0.1, "{largest:?}");
+        assert!(
+            smallest[1] == 0.0 && 0.9 < smallest[0] && smallest[0] < 1.0,
+            "{smallest:?}"
+        );
+        // A length limit at the smallest point excludes all of them.
+        let refused = Answer {
+            cause: Some(Cause::LengthLimit),
+            ..Answer::from(Verdict::Refused)
+        };
+        assert_eq!(chances(4096, &[(4096, refused)], &[4096, 8192, 131_072]), [0.0; 3]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::boundary::check_coverage;
 use super::committee::{CHANCES, FINE};
 use super::largest_boxes::LargestBoxes;
 use super::lattice::{Cell, box_volume, cell_along, diagonal_and_faces, incomparable, reach_at_chance};
-use super::predict::LIKELY;
+use super::predict::{LIKELY, unproven};
 use super::version_space::VersionSpace;
 use super::view::View;
 use super::{Answer, Boundary, Point, Verdict};
@@ -257,7 +257,7 @@ impl Boundary {
                 for chance in CHANCES {
                     let cell = cell_along(&from, &to, reach_at_chance(&reaches, chance));
                     if !self.tested.contains(&cell) {
-                        let chance = hypotheses.share(hypotheses.votes(&cell)).clamp(0.02, 0.98);
+                        let chance = unproven(hypotheses.share(hypotheses.votes(&cell)));
                         found.push((cell, Some(chance)));
                     }
                 }
