@@ -101,6 +101,31 @@ fn one_axis_is_bisected() {
 }
 
 #[test]
+fn an_axis_whose_large_values_get_no_answer_still_finds_a_fit() {
+    for (axis, most) in [("[1, 8000]", 500), (r#"#{ range: [1, 8000], scale: "log" }"#, 40)] {
+        for name in ["input", "concurrency"] {
+            // One request in flight is the only one that is answered where the concurrency is searched.
+            let most = if name == "input" { most } else { 3 };
+            let result = found(&format!(
+                r#"let map = boundary(#{{ {name}: {axis} }}, #{{}});
+                let done = search::adaptive(map, |p| {{
+                    asked.push(p.{name});
+                    if p.{name} <= {most} {{ "ok" }} else {{ "timeout" }}
+                }}, #{{ retries: 0 }});
+                #{{ asked: asked, fits: map.frontier().len() }}"#
+            ));
+            assert_eq!(result["fits"], 1, "{name}: {axis}, {result}");
+        }
+    }
+    let nothing = found(
+        r#"let map = boundary(#{ concurrency: [1, 8000] }, #{});
+        let done = search::adaptive(map, |p| { asked.push(p.concurrency); "timeout" }, #{ retries: 0 });
+        #{ asked: asked, stopped: done.stopped }"#,
+    );
+    assert_eq!(nothing, json!({ "asked": [4, 1], "stopped": "unanswered" }));
+}
+
+#[test]
 fn a_misspelt_option_is_named_with_the_right_one() {
     for strategy in ["adaptive", "bisect", "grid"] {
         let script = format!(r#"search::{strategy}(map, |p| "ok", #{{ max_prboes: 3 }})"#);

@@ -10,7 +10,7 @@ use super::lattice::{Cell, box_volume, cell_along, diagonal_and_faces, incompara
 use super::predict::{LIKELY, unproven};
 use super::version_space::VersionSpace;
 use super::view::View;
-use super::{Answer, Boundary, Point, Verdict};
+use super::{Answer, Boundary, Moves, Point, Verdict};
 use crate::error::{Error, Result};
 
 /// Open boxes to examine in detail.
@@ -25,8 +25,9 @@ const FAILURES_BEFORE_BISECTING: usize = 10;
 const PROBES_BEFORE_BISECTING: usize = 96;
 const BISECT_EVERY: usize = 16;
 
-/// After this many answers without a fit the smallest point is probed, because maybe nothing fits: with one axis, where it
-/// tells less than the middle of what is open, and with more.
+/// After this many answers without a fit the smallest point is probed, because maybe nothing fits. The first number is for
+/// one axis while every answer is a failure: there, the smallest point tells less than the middle of what is open. An
+/// unclear answer settles nothing, and a few of them in a row end a search, so the smallest point must not wait for more.
 const ANSWERS_WITHOUT_FIT: [usize; 2] = [4, 2];
 
 /// Positions in a box as fractions from its lowest to its highest cell. They are tried if the middle was probed without
@@ -122,7 +123,8 @@ impl Boundary {
     }
 
     fn answers_without_fit(&self) -> usize {
-        ANSWERS_WITHOUT_FIT[usize::from(self.lattice.free().len() > 1)]
+        let halves = self.lattice.free().len() < 2 && self.recorded_moves().all(|(_, moves)| moves == Moves::Fails);
+        ANSWERS_WITHOUT_FIT[usize::from(!halves)]
     }
 
     pub(super) fn candidate(&self, cell: Cell, [chance, fits, settles]: [f64; 3]) -> Candidate {
@@ -438,6 +440,23 @@ mod tests {
             map.record(point, &Answer::from(Verdict::Timeout)).unwrap();
         }
         assert!(!map.asked(&point(1, 1)).unwrap());
+    }
+
+    #[test]
+    fn the_smallest_point_waits_for_failures_only() {
+        let asked = |verdict: Verdict| {
+            let mut map = Boundary::new(&json!({ "input": [1, 8000] }), Options::default()).unwrap();
+            map.record(&map.largest(), &Answer::from(verdict)).unwrap();
+            for count in 1.. {
+                let next = map.refine(1, 0.95).unwrap().remove(0);
+                if next == map.smallest() {
+                    return count;
+                }
+                map.record(&next, &Answer::from(verdict)).unwrap();
+            }
+            unreachable!()
+        };
+        assert_eq!((asked(Verdict::Timeout), asked(Verdict::Oom)), (2, 4));
     }
 
     #[test]
