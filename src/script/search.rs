@@ -108,7 +108,12 @@ pub(super) struct Probe {
 impl Search {
     /// A search that has not probed anything yet. Answers that the boundary holds from before a resume count as its own.
     pub(super) fn new(host: &Host, map: BoundaryHandle, probe: FnPtr, options: Map) -> Result<Self> {
-        let lattice = map.lock().lattice().clone();
+        let lattice = {
+            let mut boundary = map.lock();
+            // An earlier search may have ended with an error that the script caught.
+            boundary.forget_asked();
+            boundary.lattice().clone()
+        };
         let unrecorded = host.run.unrecorded();
         let mut search = Self {
             unrecorded: unrecorded.iter().filter_map(|point| lattice.own(point)).collect(),

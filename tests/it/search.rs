@@ -126,6 +126,17 @@ fn an_axis_whose_large_values_get_no_answer_still_finds_a_fit() {
 }
 
 #[test]
+fn a_probe_that_failed_leaves_nothing_in_flight() {
+    let result = found(
+        r#"let probe = |p| if p.input + p.output <= 6000 { "ok" } else { "oom" };
+        let undisturbed = search::adaptive(boundary(#{ input: [128, 8192], output: [128, 4096] }, #{}), probe, #{});
+        try { search::adaptive(map, |p| { throw "no engine"; }, #{}); } catch { }
+        [undisturbed.probes, search::adaptive(map, probe, #{}).probes]"#,
+    );
+    assert_eq!(result[0], result[1], "{result}");
+}
+
+#[test]
 fn a_misspelt_option_is_named_with_the_right_one() {
     for strategy in ["adaptive", "bisect", "grid"] {
         let script = format!(r#"search::{strategy}(map, |p| "ok", #{{ max_prboes: 3 }})"#);

@@ -252,6 +252,11 @@ impl Boundary {
         Ok(())
     }
 
+    /// Notes that no point is being probed. A probe that ended with an error leaves its point behind.
+    pub fn forget_asked(&mut self) {
+        self.asked.clear();
+    }
+
     /// True if a probe in flight could decide this point: the same point, or one that is comparable to it on every
     /// axis.
     pub fn asked(&self, point: &Point) -> Result<bool> {
