@@ -55,14 +55,15 @@ pub struct Costs {
     /// The least seconds of them, and the most, failures included.
     shortest: f64,
     longest: f64,
-    /// What each probe took, for the time left.
+    /// The seconds of each probe, for the time left.
     measured: Vec<Measured>,
     /// Probes that needed a start, and their seconds.
     started: i64,
     starting: f64,
 }
 
-/// Sums over requests: input and output are in tokens.
+/// Sums over requests: input and output are in tokens. They stay apart from `Pace`, which tells the time left: these
+/// seconds rank the points to probe, so that another fit would change which are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Sums {
     input_squared: f64,
@@ -151,11 +152,7 @@ impl Costs {
     /// outside the seconds that were measured, because short requests do not tell what long ones take.
     #[must_use]
     pub fn seconds_of(&self, point: &Point) -> f64 {
-        self.seconds_at(tokens(point))
-    }
-
-    /// Estimated seconds of a request with so many input and output tokens.
-    fn seconds_at(&self, (input, output): (f64, f64)) -> f64 {
+        let (input, output) = tokens(point);
         self.by_tokens().map_or_else(
             || self.request_seconds(),
             |[per_input, per_output]| {
@@ -201,9 +198,9 @@ impl Costs {
         }
     }
 
-    /// Estimated seconds of the probes ahead; `None` after a single probe with a start. `down` says that the next
-    /// probe needs a start, and `survives` that the engine is expected to survive failures: as long as none was seen, they
-    /// count as deadly otherwise.
+    /// Estimated seconds of the probes ahead; `None` before any probe, and after a single one with a start. `down` says
+    /// that the next probe needs a start, and `survives` that the engine is expected to survive failures: as long
+    /// as none was seen, they count as deadly otherwise.
     ///
     /// Of all ranges whose ends differ by `RANGE` times, it is the middle of the one that most likely holds the rest. A
     /// mean would often lie between one start more and one less.
@@ -309,7 +306,7 @@ impl UsualSearch {
 
     /// How many probes are usually left after so many, of at most `budget`. If no limit agrees with the answers
     /// (`classified`), or not after more than usual, the search goes on until its budget is spent, or its coverage is proven
-    /// after `covered` probes in all.
+    /// after `covered` probes in all: for `LEAST` probes at least, if the budget allows.
     #[must_use]
     pub fn left(self, probes: i64, budget: i64, covered: Option<i64>, classified: bool) -> i64 {
         let rest = budget.saturating_sub(probes).max(0);

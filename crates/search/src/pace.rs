@@ -1,4 +1,4 @@
-//! What starts and requests take, for the time left of a search.
+//! The seconds of starts and requests, for the time left of a search.
 //!
 //! The seconds of a probe are those of its starts, some for any request, and some for each token. Usual ones are assumed
 //! until the answers tell otherwise, because short requests do not tell what long ones take.
@@ -15,7 +15,7 @@ const NOISE: [f64; 2] = [0.05, 0.3];
 /// A failure that took this share of what its request would have taken was tried, rather than refused.
 const TRIED: f64 = 0.5;
 
-/// What a probe took.
+/// The cost of one probe, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) starts: f64,
@@ -35,11 +35,11 @@ impl Measured {
     }
 }
 
-/// What a start and a request take.
+/// The fitted seconds of a start and of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     seconds: DesignRow,
-    /// What a request that fails takes, as a share of what it would take if it fitted.
+    /// The seconds of a request that fails, as a share of those if it fitted.
     failing: f64,
 }
 

@@ -274,7 +274,8 @@ pub mod basics {
 
     /// Calls `work(item)` for the items that `next` returns, `count` of them at the same time, each on its own thread,
     /// and passes each answer to `done` as it arrives. `next(state)` returns `[state, item]`; the item is `()` if there
-    /// is none for now, and `next` is called again after each answer. `done(state, item, answer)` returns the state.
+    /// is none for now, and `next` is called again after the answers that have
+    /// arrived. `done(state, item, answer)` returns the state.
     /// The result is the state once there are no more items and no call of `work` is running.
     ///
     /// `work` gets copies of the values that it captures: its changes to them are not visible outside. With a `count`

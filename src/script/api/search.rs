@@ -123,7 +123,8 @@ pub mod search {
     ///
     /// `verdict` is the proven one if `proven` is true, and otherwise the more likely one, `"unknown"` while nothing is
     /// known. `chance` is the probability that it fits, 0 to 1: the share of candidate memory limits (tokens in flight,
-    /// prefill, concurrency × length, …) that agree with all answers. `low` and `high` bound the expected boundary on
+    /// prefill, concurrency × length, …) that agree with all answers; with one axis, the share of the open interval on the
+    /// axis' scale. `low` and `high` bound the expected boundary on
     /// the ray from the smallest corner through the point: 95 % of the candidates admit `low` and 95 % do not admit
     /// `high`, `()` outside the range. If no candidate agrees, they are the proven bounds on the ray.
     ///
@@ -173,8 +174,8 @@ pub mod search {
     }
 
     /// The expected value of probing a point, in lattice points: `#{ fits, fails, chance }`. `fits` is the volume
-    /// proven to fit if it fits, `fails` the volume proven to fail if it fails, `chance` the probability that it fits,
-    /// 0 to 1. These are estimates for choosing points; they prove nothing.
+    /// proven to fit if it fits, `fails` the volume proven to fail if it fails, both beyond what the probes in flight are
+    /// expected to settle; `chance` is the probability that it fits, 0 to 1. These are estimates for choosing points; they prove nothing.
     ///
     /// # Example
     ///

@@ -81,7 +81,7 @@ pub mod verify {
     ///   says which, for `search.left`: `#{ points, fitting, failing, spread, near, confirms }`. `points` are those that are
     ///   known, each as `[point, "fits"]`, `"fails"` or `"refused"` (longer than the engine allows, which takes no time);
     ///   `fitting` and `failing` are numbers of other probes, and `spread` how far their sum is usually off, as a share of
-    ///   it; `near` says where, each as `[point, number]`; `confirms` is true if the answers are confirmed afterwards
+    ///   it; `near` says where, each as `[point, share]`, in proportion; `confirms` is true if the answers are confirmed afterwards
     /// - `places` are `#{ at, along, point, fits, fails }`: `at` is `"end"`, `"middle"` or `"workload"`; `point` is the
     ///   hardest point that is expected to fit; `fits` and `fails` are the points on its two sides along the axis
     ///   `along`, `()` for a side that the range does not reach

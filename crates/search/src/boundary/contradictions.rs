@@ -129,7 +129,7 @@ impl Boundary {
         Ok(self.verifying(&view.fits, count))
     }
 
-    /// The verification points of the end, if the limit runs through these points. With three axes and more, the points
+    /// The verification points that are expected at the end of the search, if the limit runs through these points. With three axes and more, the points
     /// that prove most are usually still to be found.
     pub fn expected_verification_points(&self, count: usize, limit: &[Point]) -> Result<Vec<Point>> {
         if self.lattice.free().len() < 3 || self.view()?.bounding.is_empty() {

@@ -1,4 +1,4 @@
-//! What the probes in flight will tell. With several engines, a point whose answer mostly follows from theirs waits for
+//! The expected answers of the probes in flight. With several engines, a point whose answer mostly follows from theirs waits for
 //! them: near a limit that runs along one axis, the middles of all its lines ask for the same thing.
 
 use super::version_space::HypothesisSet;
@@ -71,24 +71,5 @@ mod tests {
         for at in [point(67000, 1500), point(84000, 100), point(60500, 1900)] {
             assert!(!map.waits(&at).unwrap(), "{at}");
         }
-    }
-
-    #[test]
-    fn volume_that_a_probe_in_flight_should_settle_is_no_gain() {
-        let mut map = Boundary::new(&json!({ "input": [1, 1000], "output": [1, 1000] }), Options::default()).unwrap();
-        let point = |input: i64, output: i64| Point::default().with("input", input).with("output", output);
-        for (input, output) in [(100, 800), (450, 450), (800, 100)] {
-            map.record(&point(input, output), &Answer::from(Verdict::Ok)).unwrap();
-        }
-        for (input, output) in [(120, 900), (600, 480), (900, 130)] {
-            map.record(&point(input, output), &Answer::from(Verdict::Oom)).unwrap();
-        }
-        let at = point(300, 750);
-        let alone = map.expected_gain(&at).unwrap();
-        assert!(alone.fails > 0.0 && alone.chance < 0.5, "{alone:?}");
-        map.ask(&point(280, 760)).unwrap();
-        let beside = map.expected_gain(&at).unwrap();
-        assert!(beside.fails < 0.2 * alone.fails, "{beside:?} of {alone:?}");
-        assert!((beside.fits - alone.fits).abs() < 1e-9);
     }
 }

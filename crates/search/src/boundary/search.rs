@@ -168,8 +168,14 @@ impl Boundary {
             return Ok(None);
         };
         let expected = self.asked.iter().map(|cell| {
-            let fits = hypotheses.share(hypotheses.votes(cell)) >= LIKELY;
-            (cell, if fits { Verdict::Ok } else { Verdict::Oom })
+            (
+                cell,
+                if is_expected_to_fit(hypotheses, cell) {
+                    Verdict::Ok
+                } else {
+                    Verdict::Oom
+                },
+            )
         });
         for (cell, verdict) in expected.collect::<Vec<_>>() {
             imagined.record(&self.lattice.point(cell), &Answer::from(verdict))?;
@@ -365,6 +371,11 @@ impl Boundary {
     }
 }
 
+/// Whether a cell that is being probed is expected to fit.
+fn is_expected_to_fit(hypotheses: &VersionSpace, cell: &Cell) -> bool {
+    hypotheses.share(hypotheses.votes(cell)) >= LIKELY
+}
+
 /// The volume that probing a point would settle, in lattice points of the search range.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ExpectedGain {
@@ -378,8 +389,8 @@ pub struct ExpectedGain {
 }
 
 impl Boundary {
-    /// The volume that probing `point` would settle beyond what the probes in flight are expected to. The point is clamped to
-    /// the search range.
+    /// The volume that probing `point` would settle beyond what the probes in flight are expected to; without hypotheses
+    /// nothing is expected of them. The point is clamped to the search range.
     pub fn expected_gain(&self, point: &Point) -> Result<ExpectedGain> {
         let cell = self.lattice.inside(point)?;
         let even = self.even_gain(&cell)?;
@@ -390,7 +401,7 @@ impl Boundary {
         let view = self.view()?;
         for asked in &self.asked {
             let both = cell.iter().zip(asked);
-            if hypotheses.share(hypotheses.votes(asked)) >= LIKELY {
+            if is_expected_to_fit(hypotheses, asked) {
                 fits = view
                     .open_below(&both.map(|(at, asked)| *at.min(asked)).collect())
                     .max(fits);
@@ -468,5 +479,24 @@ mod tests {
         assert_eq!((gain.fits, gain.fails), (21.0, 60.0));
         assert!((gain.chance - 60.0 / 81.0).abs() < 1e-9);
         assert_eq!(map.expected_gain(&point(10)).unwrap().fits, 0.0);
+    }
+
+    #[test]
+    fn volume_that_a_probe_in_flight_should_settle_is_no_gain() {
+        let mut map = Boundary::new(&json!({ "input": [1, 1000], "output": [1, 1000] }), Options::default()).unwrap();
+        let point = |input: i64, output: i64| Point::default().with("input", input).with("output", output);
+        for (input, output) in [(100, 800), (450, 450), (800, 100)] {
+            map.record(&point(input, output), &Answer::from(Verdict::Ok)).unwrap();
+        }
+        for (input, output) in [(120, 900), (600, 480), (900, 130)] {
+            map.record(&point(input, output), &Answer::from(Verdict::Oom)).unwrap();
+        }
+        let at = point(300, 750);
+        let alone = map.expected_gain(&at).unwrap();
+        assert!(alone.fails > 0.0 && alone.chance < 0.5, "{alone:?}");
+        map.ask(&point(280, 760)).unwrap();
+        let beside = map.expected_gain(&at).unwrap();
+        assert!(beside.fails < 0.2 * alone.fails, "{beside:?} of {alone:?}");
+        assert!((beside.fits - alone.fits).abs() < 1e-9);
     }
 }

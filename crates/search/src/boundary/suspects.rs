@@ -81,8 +81,8 @@ impl Boundary {
         Ok(suspect.1.map(|cell| self.lattice.point(&cell)))
     }
 
-    /// Whether no family of limits agrees with the answers, and classifiers draw the prediction. Such a search usually ends
-    /// with its budget.
+    /// Whether no family of limits agrees with the answers, and classifiers draw the prediction. Such a search is
+    /// expected to go on until its coverage is proven or its budget is spent.
     ///
     /// # Errors
     ///

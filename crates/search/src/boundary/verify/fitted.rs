@@ -222,14 +222,14 @@ impl Boundary {
         let to_prove = by_halving * self.halvings_of_open(coverage)?;
         let others = least + to_prove + by_region * regions.len() as f64;
         // Without a large region, probes tell limits apart at the places.
-        let regions: Vec<&Point> = match &*regions {
+        let told_apart: Vec<&Point> = match &*regions {
             [] => places.iter().map(|place| &place.point).collect(),
             regions => regions.iter().map(|region| &region.point).collect(),
         };
-        // Half of these others are taken to be anywhere on the limit.
-        for anywhere in [regions, rays.iter().map(|ray| &ray.expected).collect()] {
-            let share = 0.5 * others / anywhere.len() as f64;
-            near.extend(anywhere.into_iter().map(|point| (point.clone(), share)));
+        // Half of these others lie at these points, half anywhere on the limit.
+        for points in [told_apart, rays.iter().map(|ray| &ray.expected).collect()] {
+            let share = 0.5 * others / points.len() as f64;
+            near.extend(points.into_iter().map(|point| (point.clone(), share)));
         }
         let ahead = Ahead {
             near,
