@@ -5,14 +5,14 @@
 
 use crate::nnls::{COLUMNS, DesignRow, dot, solve};
 
-/// Seconds of a start, of any request, of an input token and of an output token, and how far they are off at times: of
+/// Usual seconds of a start, of any request, of an input token and of an output token, and their standard deviations:
 /// vLLM and TGI on one GPU (`tests/data/runs`).
 const USUAL: [DesignRow; 2] = [[60.0, 1.0, 0.04e-3, 0.007], [120.0, 3.0, 0.3e-3, 0.03]];
 
-/// How far a probe's seconds are off, as a share of them, and in any case.
+/// The noise of a probe's seconds: a share of them, and a constant.
 const NOISE: [f64; 2] = [0.05, 0.3];
 
-/// A failure that took this share of what its request would have taken was tried, rather than refused.
+/// A failure that took at least this share of its request's expected time was tried; a faster one was refused.
 const TRIED: f64 = 0.5;
 
 /// The cost of one probe, in seconds.
@@ -62,18 +62,18 @@ impl Pace {
         if starts > 0 { self.seconds[0] } else { 0.0 }
     }
 
-    /// Seconds of a request with so many input and output tokens that fits.
+    /// Seconds of a request of these input and output tokens, if it fits.
     pub(crate) fn fits(&self, (input, output): (f64, f64)) -> f64 {
         dot(&[0.0, 1.0, input, output], &self.seconds)
     }
 
-    /// Seconds of one that fails, without the start after it.
+    /// Seconds of a request of these tokens that fails, without the start after it.
     pub(crate) fn fails(&self, tokens: (f64, f64)) -> f64 {
         self.failing * self.fits(tokens)
     }
 }
 
-/// The likeliest seconds by some probes; the usual ones count as one more probe each.
+/// The likeliest seconds by some probes. Each usual one counts as a probe of its own.
 fn fitted<'a>(probes: impl Iterator<Item = &'a Measured>) -> DesignRow {
     let [usual, off] = USUAL;
     let mut rows = Vec::new();

@@ -1,14 +1,14 @@
-//! The expected answers of the probes in flight. With several engines, a point whose answer mostly follows from theirs waits for
-//! them: near a limit that runs along one axis, the middles of all its lines ask for the same thing.
+//! The expected answers of the probes in flight. With several engines, a point waits if its answer mostly follows from
+//! theirs: near a limit that runs along one axis, the middles of all its lines ask for the same thing.
 
 use super::version_space::HypothesisSet;
 use super::{Boundary, Point};
 use crate::error::Result;
 
-/// A point is asked for if the answers in flight leave at least this share of what the hypotheses disagree about it.
+/// A point is probed if the answers in flight leave at least this share of the hypotheses' disagreement about it.
 const LEFT: f64 = 0.5;
 
-/// Where fewer hypotheses disagree, a point is probed to prove what is expected.
+/// Below this share of disagreeing hypotheses, a point is probed as a proof and does not wait.
 const DISAGREE: f64 = 0.1;
 
 impl Boundary {
