@@ -180,7 +180,7 @@ fn a_smaller_budget_than_what_was_spent_starts_nothing_more() {
 /// A real run, which ended in the hold of its winner.
 #[test]
 fn the_starts_that_confirm_are_shown_of_a_run_that_was_cut_off() {
-    let run = format!("{}/tests/data/runs/vllm-tune-64", env!("CARGO_MANIFEST_DIR"));
+    let run = format!("{}/tests/data/runs/vllm-tune-64-cut", env!("CARGO_MANIFEST_DIR"));
     let show = |form: &[&str]| Profiler::new().args(["show", &run]).args(form).run().success().stdout;
     let rows: Vec<Vec<String>> = show(&[])
         .lines()
