@@ -345,7 +345,8 @@ pub(crate) fn cannot_start(engine: &Engine, failure: &StartFailure) -> Fault {
     .hint(format!("{}{logs}", failure.remedy()))
 }
 
-/// The first error in a log, and its last lines. If several processes fail, the first error gives the reason.
+/// The first error in a log, and its last lines without the frames of Python's tracebacks. If several processes fail,
+/// the first error gives the reason.
 fn last_words(log: &[String]) -> Vec<String> {
     const LAST: usize = 12;
     let lines: Vec<&str> = log
@@ -354,14 +355,26 @@ fn last_words(log: &[String]) -> Vec<String> {
         .filter(|line| !line.is_empty())
         .collect();
     let (before, last) = lines.split_at(lines.len().saturating_sub(LAST));
-    // A process name and a source location may precede the error.
     let is_error = |line: &&&str| {
-        let (_, said) = line.rsplit_once("] ").unwrap_or(("", line));
-        let kind = said.trim_start().split_once(": ").map(|(kind, _)| kind);
+        let kind = said(line).trim_start().split_once(": ").map(|(kind, _)| kind);
         kind.is_some_and(|kind| kind.ends_with("Error") && !kind.contains(' '))
     };
+    let traced = lines
+        .iter()
+        .any(|line| line.contains("Traceback (most recent call last)"));
+    let is_frame = |line: &&&str| traced && said(line).starts_with("  ");
     let first = before.iter().find(is_error);
+    let last = last.iter().filter(|line| !is_frame(line));
     first.into_iter().chain(last).map(|line| (*line).to_owned()).collect()
+}
+
+/// A line of a log without the name of its process and its source location.
+fn said(line: &str) -> &str {
+    let (_, said) = line.rsplit_once("] ").unwrap_or(("", line));
+    match said.strip_prefix('(').and_then(|named| named.split_once(") ")) {
+        Some((process, said)) if process.contains("pid=") => said,
+        _ => said,
+    }
 }
 
 /// The port of an engine that is started in somebody else's container, unless the adapter or the user says another.
@@ -405,4 +418,31 @@ pub(crate) fn find_server(engine: &Engine) -> Result<Server> {
     };
     let context = engine.start_context(Origin::Script);
     Server::new(engine.wait(attach(&target, &context))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// vLLM 0.24.0 on an H200: the engine's own process fails first, and the server tells where it noticed.
+    #[test]
+    fn last_words_have_the_first_error_and_no_frames() {
+        let frames = (0..20).map(|line| format!("(APIServer pid=4663)   File \"core.py\", line {line}, in wait"));
+        let cause =
+            "(EngineCore pid=4747) ERROR 11-30 08:44:13 [core.py:1231] RuntimeError: For FP16/BF16 input, output must";
+        let end = "(APIServer pid=4663) RuntimeError: Engine core initialization failed. See root cause above.";
+        let trace = "(APIServer pid=4663) Traceback (most recent call last):";
+        let log: Vec<String> = [cause.to_owned(), trace.to_owned()]
+            .into_iter()
+            .chain(frames)
+            .chain([end.to_owned()])
+            .collect();
+        assert_eq!(last_words(&log), [cause, end]);
+    }
+
+    #[test]
+    fn indented_lines_of_other_programs_are_last_words() {
+        let log = ["usage:".to_owned(), "    --port PORT".to_owned()];
+        assert_eq!(last_words(&log), log);
+    }
 }
