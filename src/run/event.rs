@@ -107,7 +107,8 @@ pub enum Event {
         issued: u64,
         /// Total number of requests, if known.
         expected: Option<u64>,
-        /// Requests completed per second, over about the last second.
+        /// Requests completed per second since the load began: equally long requests end in bursts, so that the last
+        /// second says nothing.
         per_second: f64,
     },
     /// The loads that the script runs next, for the live view only.

@@ -152,7 +152,10 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
             "7128 steady output tokens/s per GPU at 64 concurrent requests, 7.42 % more than the defaults (at least 6.28 %)",
         ),
         ("vllm-quality", "kv_cache_dtype=fp8: 98.7 % of 1024 tokens agree"),
-        ("vllm-quality-e5m2", "kv_cache_dtype=fp8_e5m2: 96.3 % of 1024 tokens agree"),
+        (
+            "vllm-quality-e5m2",
+            "kv_cache_dtype=fp8_e5m2: 96.3 % of 1024 tokens agree",
+        ),
         ("vllm-tune-1", "the defaults are as good: 196 output tokens/s per GPU"),
         ("vllm-random-64", "best of 7"),
         (

@@ -51,7 +51,8 @@ pub(crate) fn run_client(
     let lost = |error| Fault::internal(format!("load client task failed: {error}"));
     let mut deadline = None;
     let mut died = false;
-    let mut progress = (Instant::now(), 0);
+    let began = Instant::now();
+    let mut told = began;
     let (interval, mut stall) = (PROGRESS.min(session.stall / 4), StallDetector::new(session.stall));
     let mut next_check = Instant::now() + interval;
     loop {
@@ -90,8 +91,9 @@ pub(crate) fn run_client(
                     }
                 }
             }
-            if progress.0.elapsed() >= PROGRESS {
-                report_progress(engine, feed, &mut progress, session.expected())?;
+            if told.elapsed() >= PROGRESS {
+                told = Instant::now();
+                report_progress(engine, feed, began, session.expected())?;
                 if let Some(sampler) = &running.sampler {
                     show_memory(engine, sampler)?;
                 }
@@ -124,14 +126,13 @@ fn shutdown(engine: &Engine, cancel: &CancellationToken, client: JoinHandle<Resu
     abort.abort();
 }
 
-fn report_progress(engine: &Engine, feed: &Feed, progress: &mut (Instant, u64), expected: Option<u64>) -> Result<()> {
+fn report_progress(engine: &Engine, feed: &Feed, began: Instant, expected: Option<u64>) -> Result<()> {
     let (issued, done) = feed.counts();
-    let (at, before) = std::mem::replace(progress, (Instant::now(), done));
     engine.context.run.note(Event::Loading {
         done,
         issued,
         expected,
-        per_second: (done - before) as f64 / feed.clock.model(at.elapsed()).as_secs_f64(),
+        per_second: done as f64 / feed.clock.model(began.elapsed()).as_secs_f64(),
     })
 }
 
