@@ -17,7 +17,7 @@ use super::convert::deserialize_as;
 use super::diagnose::diagnose;
 use super::resolver::{open_named, with_extension};
 use super::source::Source;
-use super::{Host, convert, interpreter, resolver, shipped};
+use super::{Host, convert, interpreter, own_calls, resolver, shipped};
 use crate::boundary::Point;
 use crate::engine::{
     Adapter, Answer, AnswerRequest, COMPRESSED, Credentials, Facts, FailureRule, Harmless, Limits, Patience, Readiness,
@@ -133,8 +133,9 @@ fn with_location(name: &str, diagnostic: super::Diagnostic) -> Fault {
 
 impl RhaiAdapter {
     fn call(&self, function: &str, args: impl FuncArgs) -> Result<Dynamic> {
+        let name = own_calls::second_name(function, &self.key);
         self.engine
-            .call_fn(&mut Scope::new(), &self.ast, function, args)
+            .call_fn(&mut Scope::new(), &self.ast, name, args)
             .map_err(|error| with_location(&self.name, diagnose(&self.engine, &self.host.sources, &self.key, error)))
     }
 

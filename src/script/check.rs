@@ -24,7 +24,7 @@ use super::resolver::locate;
 use super::signature::{Signature, forms, is_name, misspelt_axis, natives};
 use super::source::Source;
 use super::suggest::{guessed, nearest, suggest};
-use super::{Caught, Host, describe_params, interpreter, on_thread, resolver, shipped};
+use super::{Caught, Host, describe_params, interpreter, on_thread, own_calls, resolver, shipped};
 use crate::boundary::Cause;
 use crate::engine::check_adapter;
 use crate::fault::{Fault, Kind, Result};
@@ -401,7 +401,8 @@ fn check_call(
     if call.method && outline.keys.contains(&call.name) {
         return None;
     }
-    let own = outline.functions.iter();
+    let is_seen = |one: &&Signature| !call.method || outline.methods.contains(&(one.name.clone(), one.params.len()));
+    let own = outline.functions.iter().filter(is_seen);
     let candidates: Vec<&Signature> = if call.namespace.is_empty() {
         let visible = |one: &&Signature| one.namespace.is_empty() || one.global || call.method;
         natives.iter().filter(visible).chain(own).collect()
@@ -424,6 +425,10 @@ fn check_call(
     }
     let path = call.path();
     if same.is_empty() {
+        if outline.functions.iter().any(|own| call.method && own.name == call.name) {
+            let fault = Fault::new(Kind::Compile, format!("the function `{path}` of this file uses no `this`"));
+            return Some(fault.hint("call it like a function, with the value first"));
+        }
         let fault = Fault::new(Kind::Compile, format!("there is no function `{path}`"));
         let known = candidates.iter().map(|one| one.name.as_str());
         let otherwise = guessed(&call.name).unwrap_or("`profiler doc` lists the functions");
@@ -437,6 +442,8 @@ fn check_call(
 #[derive(Default)]
 struct Outline {
     functions: Vec<Signature>,
+    /// Those that can be called like methods, by name and number of parameters.
+    methods: BTreeSet<(String, usize)>,
     imports: Vec<Import>,
     calls: Vec<Call>,
     /// Keys of map literals and assigned properties. They may hold closures that are called like methods.
@@ -489,8 +496,10 @@ impl Outline {
     /// Collects from a parsed file.
     fn from_ast(ast: &AST) -> Self {
         let functions = ast.iter_functions();
+        let methods = own_calls::visible(ast).into_iter();
         let mut outline = Self {
             functions: functions.map(|function| Signature::from_function(&function)).collect(),
+            methods: methods.map(|(name, params)| (name.to_owned(), params)).collect(),
             ..Self::default()
         };
         let mut roots = BTreeSet::new();

@@ -161,7 +161,7 @@ fn unwrap(sources: &Sources, main: &str, error: Box<EvalAltResult>) -> (Vec<Fram
         let (how, what, inner_file, inner, at) = match *error {
             EvalAltResult::ErrorInFunctionCall(name, source, inner, at) => {
                 let name = own_calls::written(&name);
-                let is_closure = name.starts_with("anon$");
+                let is_closure = name.starts_with(own_calls::CLOSURE);
                 // The interpreter attributes a closure to the file that calls it.
                 let defined = is_closure.then(|| file_of_closure(sources, name)).flatten();
                 let called = if source.is_empty() { file.clone() } else { source };

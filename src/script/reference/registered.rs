@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::model::{Example, FunctionDoc, FunctionKind, Needs, Param, Section, SectionKind};
 use crate::script::convert::type_name;
 use crate::script::lexer::is_word;
+use crate::script::own_calls::CLOSURE;
 
 /// Names of the functions in Rhai's standard packages.
 pub(super) static STANDARD: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
@@ -135,7 +136,7 @@ impl Sections {
         }
         let is_listed = |function: &&Function| {
             let name = function.name.as_str();
-            function.access != "private" && !name.starts_with("anon$") && !(is_adapter && ADAPTER.contains(&name))
+            function.access != "private" && !name.starts_with(CLOSURE) && !(is_adapter && ADAPTER.contains(&name))
         };
         for function in metadata.functions.iter().filter(is_listed) {
             let module = module.filter(|_| kind == SectionKind::Standard || function.namespace != "global");

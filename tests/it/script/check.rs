@@ -39,6 +39,18 @@ fn a_sound_script_has_no_findings() {
 }
 
 #[test]
+fn a_call_like_a_method_of_a_function_without_this_is_refused() {
+    finds("fn double(n) { 2 * n }\nprint(1.double(2));", "`double`", "1.double(2)");
+    for script in [
+        "fn own(n) { this + n }\nprint(1.own(2));",
+        "fn push(a, b) { a + b }\nlet l = []; l.push(push(1, 2));",
+        "fn twice(n) { 2 * n }\nlet kept = #{ twice: |n| n };\nprint(kept.twice(1));",
+    ] {
+        assert_eq!(found(&Bench::script(script)), Vec::<String>::new(), "{script}");
+    }
+}
+
+#[test]
 fn the_value_of_a_catch_is_lost_and_refused() {
     for script in [
         "fn f() { try { throw 1; } catch (e) { #{ code: 5 } } }\nprint(f());",

@@ -63,6 +63,26 @@ fn a_module_calls_its_own_functions_whatever_was_called_before() {
 }
 
 #[test]
+fn a_call_like_a_method_in_a_closure_runs_no_function_of_the_module_that_calls_it() {
+    let bench = Bench::new(&[
+        (
+            "main.rhai",
+            "import \"a\" as a;
+             fn plus(n) { this + n }
+             a::each(|| { let list = [1]; list.insert(0, 2); list + [3.plus(4)] })",
+        ),
+        (
+            "a.rhai",
+            "fn insert(search, point) { throw \"the module's\" }
+             fn less(n) { n - 1 }
+             fn plus(n) { [n].map(less)[0] + Fn(\"less\").call(n) }
+             fn each(probe) { [probe.call(), probe.call(), plus(1)] }",
+        ),
+    ]);
+    assert_eq!(bench.value(), json!([[2, 1, 7], [2, 1, 7], 0]));
+}
+
+#[test]
 fn an_error_in_an_own_function_of_a_module_names_it_as_written() {
     let bench = Bench::new(&[
         ("main.rhai", "import \"a\" as a;\na::f()"),
