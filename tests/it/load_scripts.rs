@@ -168,6 +168,18 @@ fn wrong_words_are_told_before_anything_starts() {
 }
 
 #[test]
+fn prompts_that_cannot_be_read_are_told_before_anything_starts() {
+    for (name, set) in [("compare_engines", r#"engines=["sim"]"#), ("tune", "engine=sim")] {
+        for file in ["missing.txt", ".", "empty.txt"] {
+            let prompts = format!("prompts={file}");
+            let run = script(name, &[set, "input=64", &prompts]).file("empty.txt", "\n");
+            let outcome = run.run().code(2).nowhere("starting sim");
+            assert!(!outcome.folder().join("out").exists(), "{name} {file}");
+        }
+    }
+}
+
+#[test]
 fn an_infinite_rate_is_a_burst() {
     let set = [CLOCK, r#"rates=["inf"]"#, "min_requests=12", "output=8"];
     let outcome = script("throughput", &set).arg("--json").run().success();

@@ -61,6 +61,16 @@ pub fn load(engine: &Engine, options: &LoadOptions) -> Result<Value> {
     })
 }
 
+/// Checks options of [`load`] and the files that they name, without starting anything.
+///
+/// # Errors
+///
+/// The errors of [`load`] that need no engine.
+pub fn check_load(engine: &Engine, options: &LoadOptions) -> Result<()> {
+    options.check()?;
+    LoadInputs::read(options, &engine.context.permits).map(drop)
+}
+
 fn run_load(engine: &Engine, inputs: LoadInputs, number: u64) -> Result<LoadAnswer> {
     let mut live = engine.lock();
     let requested = prepare_engine(engine, &mut live, &inputs)?;

@@ -824,6 +824,26 @@ pub mod methods {
         begin_call(&context);
         Ok(to_script(&crate::engine::load(engine.0.first(), &options(given)?)?)?)
     }
+
+    /// Checks options of `engine.load`, and reads the files that they name, without starting anything: where a start comes
+    /// before the first load.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an invalid option or file; `not_allowed` for a file that the user did not permit.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// let engine = engines::describe("sim", #{});
+    /// engine.check_load(#{ concurrency: 2, requests: 6, input: 128, output: 8 });
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn check_load(context: NativeCallContext, engine: &mut EngineHandle, given: Map) -> Caught<()> {
+        begin_call(&context);
+        Ok(crate::engine::check_load(engine.0.first(), &options(given)?)?)
+    }
 }
 
 /// Trials of an experiment: starts of an engine with different settings.
