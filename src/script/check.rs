@@ -1,30 +1,28 @@
 //! Checks a script without running it: it parses, its imports exist, the functions it calls exist with that number of
 //! arguments, the parameters it reads are declared, axes are not misspelt, and an adapter has all exports. Also reads
-//! the parts of an adapter that need no engine (rules, the form of a request). Scores a strategy or an adapter.
+//! the parts of an adapter that need no engine (rules, the form of a request).
 //!
-//! Rhai resolves functions at run time, so this works on the syntax tree: an [`Outline`] collects the definitions and
-//! uses in a file. Facts that are unknown until the script runs are not reported.
+//! Each file is read as an [`Outline`]. Facts that are unknown until the script runs are not reported.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
-use rhai::{
-    AST, ASTNode, Engine, EvalAltResult, Expr, FnCallExpr, Module, ParseErrorType, Position, Scope, Stmt, StmtBlock,
-};
+use rhai::{AST, Engine, EvalAltResult, ParseErrorType, Position};
 use serde_json::Value;
 
-use super::adapter::{self, CLUSTER, EXPORTS, Exports, missing_exports};
+use super::adapter::{self, CLUSTER, EXPORTS, missing_exports};
 use super::diagnose::{Diagnostic, Place, byte_at, diagnose};
 use super::interpreter::{CANNOT_LIST, run_source};
 use super::main_script::Main;
+use super::outline::{Call, Outline, Parameters};
 use super::params::{Declared, check_values, in_script, merge_values, search_options};
 use super::resolver::locate;
-use super::signature::{Signature, forms, is_name, misspelt_axis, natives};
+use super::signature::{Signature, forms, is_name, natives};
 use super::source::Source;
+use super::strategy::{Subject, subject};
 use super::suggest::{guessed, nearest, suggest};
-use super::{Caught, Host, describe_params, interpreter, on_thread, own_calls, resolver, shipped};
+use super::{Host, describe_params, interpreter, on_thread, resolver, shipped};
 use crate::boundary::Cause;
 use crate::engine::check_adapter;
 use crate::fault::{Fault, Kind, Result};
@@ -216,9 +214,9 @@ impl<'a> Checker<'a> {
                 self.warnings.push(warning);
             }
         }
-        if is_meant(&outline, EXPORTS) {
+        if outline.is_meant(EXPORTS) {
             self.adapter(source, &ast);
-        } else if is_meant(&outline, CLUSTER) {
+        } else if outline.is_meant(CLUSTER) {
             for problem in missing_exports(&ast, CLUSTER) {
                 let fault = Fault::new(Kind::Compile, format!("this cluster {problem}"));
                 self.report(source, fault, Position::NONE);
@@ -296,35 +294,6 @@ impl<'a> Checker<'a> {
     fn report(&mut self, source: &Source, fault: Fault, at: Position) {
         self.found
             .push(Diagnostic::at(fault, Some(Place::new(source.clone(), at))));
-    }
-}
-
-/// Whether a file is meant to be an adapter or a cluster: it defines at least half of the required exports.
-fn is_meant(outline: &Outline, exports: &Exports) -> bool {
-    let is_defined = |name: &str| outline.functions.iter().any(|one| one.name == name);
-    let defined = exports.iter().filter(|(name, _)| is_defined(name));
-    defined.count() * 2 >= exports.len()
-}
-
-/// Finds the `catch` blocks at the end of statements whose value is used that end in an expression: the places of the
-/// expression and of the block's end.
-fn lost_values(statements: &[Stmt], found: &mut Vec<(Position, Position)>) {
-    match statements.last() {
-        Some(Stmt::TryCatch(parts, _)) => {
-            lost_values(parts.body.statements(), found);
-            match parts.branch.statements().last() {
-                Some(value @ (Stmt::Expr(_) | Stmt::FnCall(..))) => {
-                    found.push((value.position(), parts.branch.end_position()));
-                }
-                _ => lost_values(parts.branch.statements(), found),
-            }
-        }
-        Some(Stmt::If(parts, _)) => {
-            lost_values(parts.body.statements(), found);
-            lost_values(parts.branch.statements(), found);
-        }
-        Some(Stmt::Block(block)) => lost_values(block.statements(), found),
-        _ => {}
     }
 }
 
@@ -426,7 +395,10 @@ fn check_call(
     let path = call.path();
     if same.is_empty() {
         if outline.functions.iter().any(|own| call.method && own.name == call.name) {
-            let fault = Fault::new(Kind::Compile, format!("the function `{path}` of this file uses no `this`"));
+            let fault = Fault::new(
+                Kind::Compile,
+                format!("the function `{path}` of this file uses no `this`"),
+            );
             return Some(fault.hint("call it like a function, with the value first"));
         }
         let fault = Fault::new(Kind::Compile, format!("there is no function `{path}`"));
@@ -437,356 +409,4 @@ fn check_call(
     let given = Count(call.args, "argument");
     let fault = Fault::new(Kind::Compile, format!("`{path}` does not take {given}"));
     Some(fault.hint(format!("it is {}", forms(&same, None))))
-}
-
-#[derive(Default)]
-struct Outline {
-    functions: Vec<Signature>,
-    /// Those that can be called like methods, by name and number of parameters.
-    methods: BTreeSet<(String, usize)>,
-    imports: Vec<Import>,
-    calls: Vec<Call>,
-    /// Keys of map literals and assigned properties. They may hold closures that are called like methods.
-    keys: BTreeSet<String>,
-    params: Option<Parameters>,
-    /// Reads `p.x`: variable, property and position.
-    reads: Vec<(String, String, Position)>,
-    /// Values of `catch` blocks, and the ends of these blocks.
-    lost: Vec<(Position, Position)>,
-    /// Mistakes that are visible in a call alone.
-    problems: Vec<(Fault, Position)>,
-}
-
-struct Parameters {
-    /// The variable that holds their values.
-    variable: String,
-    /// Their names; `None` if they are not a literal, as in `params(engines::parameters() + #{ … })`.
-    names: Option<BTreeSet<String>>,
-}
-
-struct Import {
-    path: String,
-    alias: String,
-    at: Position,
-}
-
-struct Call {
-    /// `docker`, an import's alias, or empty.
-    namespace: String,
-    name: String,
-    /// Number of arguments, without a method's receiver.
-    args: usize,
-    method: bool,
-    at: Position,
-    /// Its first argument, a variable, if nothing takes what the call returns.
-    dropped: Option<String>,
-}
-
-impl Call {
-    /// `steps::probe`.
-    fn path(&self) -> String {
-        match self.namespace.as_str() {
-            "" => self.name.clone(),
-            namespace => format!("{namespace}::{}", self.name),
-        }
-    }
-}
-
-impl Outline {
-    /// Collects from a parsed file.
-    fn from_ast(ast: &AST) -> Self {
-        let functions = ast.iter_functions();
-        let methods = own_calls::visible(ast).into_iter();
-        let mut outline = Self {
-            functions: functions.map(|function| Signature::from_function(&function)).collect(),
-            methods: methods.map(|(name, params)| (name.to_owned(), params)).collect(),
-            ..Self::default()
-        };
-        let mut roots = BTreeSet::new();
-        ast.walk(&mut |path: &[ASTNode]| {
-            if let [ASTNode::Stmt(root)] = path {
-                roots.insert(root.position());
-            }
-            true
-        });
-        // The last statement of a function, or of the file, is its value.
-        let bodies: BTreeSet<Position> = ast
-            .iter_fn_def()
-            .map(|function| function.body.start_position())
-            .collect();
-        let is_last = |root: &Stmt| {
-            let after = (Bound::Excluded(root.position()), Bound::Unbounded);
-            let (next, body) = (roots.range(after).next(), bodies.range(after).next());
-            next.is_none_or(|next| body.is_some_and(|body| body <= next))
-        };
-        // The last root of each body, by the start of the innermost body that holds it.
-        let spans: Vec<(Position, Position)> = ast
-            .iter_fn_def()
-            .map(|function| (function.body.start_position(), function.body.end_position()))
-            .collect();
-        let inside = |root: &Position| {
-            let holding = spans.iter().filter(|(start, end)| start <= root && root <= end);
-            holding.map(|(start, _)| *start).max()
-        };
-        let ends: BTreeMap<Option<Position>, Position> = roots.iter().map(|root| (inside(root), *root)).collect();
-        ast.walk(&mut |path: &[ASTNode]| {
-            if let [ASTNode::Stmt(root)] = path
-                && ends.values().any(|end| *end == root.position())
-            {
-                lost_values(std::slice::from_ref(*root), &mut outline.lost);
-            }
-            match path.last() {
-                Some(ASTNode::Stmt(stmt)) => outline.stmt(stmt, is_dropped(path, &is_last)),
-                Some(ASTNode::Expr(expr)) => {
-                    let statement = &path[..path.len() - 1];
-                    let is_statement = matches!(statement.last(), Some(ASTNode::Stmt(Stmt::Expr(_))));
-                    outline.expr(expr, is_statement && is_dropped(statement, &is_last));
-                }
-                _ => {}
-            }
-            true
-        });
-        outline
-    }
-
-    fn stmt(&mut self, stmt: &Stmt, is_dropped: bool) {
-        match stmt {
-            Stmt::Import(import, at) => {
-                if let Expr::StringConstant(path, path_at) = &import.0 {
-                    self.imports.push(Import {
-                        path: path.to_string(),
-                        alias: import.1.as_str().to_owned(),
-                        at: if path_at.is_none() { *at } else { *path_at },
-                    });
-                }
-            }
-            Stmt::FnCall(call, at) => self.call(call, false, is_dropped, *at),
-            Stmt::Var(var, _, _) => {
-                if let Expr::FnCall(call, _) = &var.1
-                    && call.name == "params"
-                {
-                    self.params = Some(Parameters {
-                        variable: var.0.as_str().to_owned(),
-                        names: call.args.first().and_then(literal_keys),
-                    });
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn expr(&mut self, expr: &Expr, is_dropped: bool) {
-        match expr {
-            Expr::FnCall(call, at) => self.call(call, false, is_dropped, *at),
-            Expr::MethodCall(call, at) => self.call(call, true, false, *at),
-            Expr::Map(map, _) => self.keys.extend(map.0.iter().map(|(key, _)| key.as_str().to_owned())),
-            Expr::Property(property, _) => {
-                self.keys.insert(property.2.to_string());
-            }
-            Expr::Dot(dot, _, _) => {
-                if let Expr::Variable(variable, _, _) = &dot.lhs
-                    && let Some((property, at)) = first_property(&dot.rhs)
-                {
-                    self.reads.push((variable.1.to_string(), property, at));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn call(&mut self, call: &FnCallExpr, method: bool, is_dropped: bool, at: Position) {
-        if call.op_token.is_some() {
-            return;
-        }
-        for arg in &call.args {
-            if let Expr::Stmt(block) = arg
-                && block.is_empty()
-            {
-                let fault = Fault::new(Kind::Compile, "`{}` is an empty block of statements, not a map");
-                self.problems
-                    .push((fault.hint("an empty map is written `#{}`"), block.position()));
-            }
-        }
-        if let (false, "boundary", Some(Expr::Map(axes, _))) = (method, call.name.as_str(), call.args.first()) {
-            self.problems.extend(
-                axes.0
-                    .iter()
-                    .filter_map(|(axis, _)| Some((misspelt_axis(&axis.name)?, axis.pos))),
-            );
-        }
-        self.calls.push(Call {
-            namespace: call.namespace.to_string(),
-            name: call.name.to_string(),
-            args: call.args.len(),
-            method,
-            at,
-            dropped: match call.args.first() {
-                Some(Expr::Variable(variable, _, _)) if is_dropped => Some(variable.1.to_string()),
-                _ => None,
-            },
-        });
-    }
-}
-
-/// Whether nothing takes the value of the statement at the end of this path. `is_last` is for the first one of a path.
-fn is_dropped(path: &[ASTNode], is_last: &impl Fn(&Stmt) -> bool) -> bool {
-    let Some((ASTNode::Stmt(stmt), parents)) = path.split_last() else {
-        return false;
-    };
-    let ends = |block: &StmtBlock| block.statements().last().is_some_and(|last| std::ptr::eq(last, *stmt));
-    match parents.last() {
-        None => !is_last(stmt),
-        Some(ASTNode::Stmt(Stmt::While(..) | Stmt::Do(..) | Stmt::For(..))) => true,
-        Some(ASTNode::Stmt(Stmt::Block(block))) if !ends(block) => true,
-        Some(ASTNode::Stmt(Stmt::If(branches, _))) if !ends(&branches.body) && !ends(&branches.branch) => true,
-        Some(ASTNode::Stmt(Stmt::Block(_) | Stmt::If(..))) => is_dropped(parents, is_last),
-        _ => false,
-    }
-}
-
-fn literal_keys(expr: &Expr) -> Option<BTreeSet<String>> {
-    let Expr::Map(map, _) = expr else { return None };
-    Some(map.0.iter().map(|(key, _)| key.as_str().to_owned()).collect())
-}
-
-/// The property right after a dot.
-fn first_property(rhs: &Expr) -> Option<(String, Position)> {
-    match rhs {
-        Expr::Property(property, at) => Some((property.2.to_string(), *at)),
-        Expr::Dot(more, _, _) | Expr::Index(more, _, _) => first_property(&more.lhs),
-        _ => None,
-    }
-}
-
-/// The kind of script to score.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// It has this function of `map, probe, options`.
-    Strategy(String),
-    /// It exports what an adapter must.
-    Adapter,
-}
-
-/// The parameters that identify a strategy.
-const STRATEGY: [&str; 3] = ["map", "probe", "options"];
-
-/// The strategy or adapter in a script.
-///
-/// # Errors
-///
-/// `usage` if it is neither a strategy nor an adapter, or has several strategies and `wanted` is none of them.
-pub fn subject(host: &Arc<Host>, main: &Main, wanted: Option<&str>) -> Result<Subject> {
-    let engine = interpreter(host, &main.root);
-    let ast = resolver::parse(&engine, &main.source)
-        .map_err(|error| diagnose(&engine, &host.sources, &main.source.key, error).fault)?;
-    let outline = Outline::from_ast(&ast);
-    if wanted.is_none() && is_meant(&outline, EXPORTS) {
-        return Ok(Subject::Adapter);
-    }
-    let mut names = strategies(&ast);
-    names.retain(|name| wanted.is_none_or(|wanted| wanted == *name));
-    match names.as_slice() {
-        [] if wanted.is_some() => Err(Fault::usage(format!(
-            "`{}` has no strategy `{}`",
-            main.source.key,
-            wanted.unwrap_or_default()
-        ))
-        .hint("a strategy is a function of `map, probe, options`")),
-        [name] => Ok(Subject::Strategy((*name).to_owned())),
-        [] => Err(
-            Fault::usage(format!("`{}` has no strategy and is no adapter", main.source.key))
-                .hint("a strategy is a function of `map, probe, options`: `profiler new strategy NAME` writes one; `profiler run` tries an experiment, `profiler fleet` a cluster"),
-        ),
-        several => Err(Fault::usage(format!(
-            "`{}` has the strategies `{}`",
-            main.source.key,
-            several.join("`, `")
-        ))
-        .hint(format!("name one: `profiler test {}::{}`", main.source.key, several[0]))),
-    }
-}
-
-/// The functions of `map, probe, options`, by name: Rhai keeps functions in hash order, which differs between builds.
-fn strategies(ast: &AST) -> Vec<&str> {
-    let strategies = ast.iter_functions().filter(|function| function.params == STRATEGY);
-    let mut names: Vec<&str> = strategies.map(|function| function.name).collect();
-    names.sort_unstable();
-    names
-}
-
-/// The strategy that a script without one calls in a module beside it, as a fork does: the file of the module, and the
-/// name of the function.
-///
-/// # Errors
-///
-/// `compile` if the script or a module cannot be parsed.
-pub fn called_strategy(host: &Arc<Host>, main: &Main, path: &Path) -> Result<Option<(PathBuf, String)>> {
-    let engine = interpreter(host, &main.root);
-    let parse = |source: &Source| {
-        resolver::parse(&engine, source).map_err(|error| diagnose(&engine, &host.sources, &source.key, error).fault)
-    };
-    let ast = parse(&main.source)?;
-    if main.shipped || !strategies(&ast).is_empty() {
-        return Ok(None);
-    }
-    let outline = Outline::from_ast(&ast);
-    for import in &outline.imports {
-        let module = path.with_file_name(format!("{}.rhai", import.path.trim_start_matches("./")));
-        if !module.is_file() {
-            continue;
-        }
-        let ast = parse(&Main::open(&module)?.source)?;
-        let called = strategies(&ast).into_iter().find(|strategy| {
-            let mut calls = outline.calls.iter();
-            calls.any(|call| call.namespace == import.alias && call.name == *strategy)
-        });
-        if let Some(called) = called {
-            return Ok(Some((module, called.to_owned())));
-        }
-    }
-    Ok(None)
-}
-
-/// Scores a script with `std/score` and returns the resulting map. `servers` are names and addresses for an adapter to
-/// drive.
-pub fn score(
-    host: &Arc<Host>,
-    main: &Main,
-    subject: &Subject,
-    servers: &[(&str, &str)],
-) -> Result<Value, Box<Diagnostic>> {
-    on_thread(|| {
-        host.sources.insert(main.source.clone());
-        let mut engine = interpreter(host, &main.root);
-        let call = match subject {
-            Subject::Strategy(name) => {
-                let module = definitions(&engine, main)
-                    .map_err(|error| Box::new(diagnose(&engine, &host.sources, &main.source.key, error)))?;
-                engine.register_static_module(SUBJECT, module.into());
-                format!("strategy({name:?}, |map, probe, options| {SUBJECT}::{name}(map, probe, options))")
-            }
-            Subject::Adapter => {
-                let file = Path::new(&*main.source.key)
-                    .file_name()
-                    .unwrap_or_default()
-                    .to_string_lossy();
-                let servers: Vec<String> = servers.iter().map(|(name, url)| format!("{name:?}: {url:?}")).collect();
-                format!("adapter({:?}, #{{ {} }})", format!("./{file}"), servers.join(", "))
-            }
-        };
-        let text = format!("import \"std/score\" as score;\nscore::{call}");
-        run_source(host, &engine, &Source::new("profiler test", &text), |_| Ok(()))
-    })
-}
-
-/// The module name of the strategy's file here.
-const SUBJECT: &str = "profiler_subject";
-
-/// The functions of a script, with the imports and constants that they use, but without the script's other statements.
-fn definitions(engine: &Engine, main: &Main) -> Caught<Module> {
-    let own = resolver::compile(engine, &main.source)?;
-    let seen = own.statements().iter();
-    let seen = seen.filter(|statement| matches!(statement, Stmt::Import(..)) || resolver::is_constant(statement));
-    let ast = resolver::part_of(&main.source, seen, own.shared_lib().clone());
-    Module::eval_ast_as_new(Scope::new(), &ast, engine)
 }

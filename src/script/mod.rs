@@ -4,10 +4,10 @@
 //! `own_calls` compiles texts, `main_script` opens the script of a run, `source` keeps the texts, `shipped` holds the
 //! embedded ones, and `added` those that the user added; `search` keeps the state of a search between two probes;
 //! `diagnose` explains errors; `convert` translates values; `params` reads parameters, and `form` their values; `check`
-//! examines a script without running it, and scores one without an engine; `adapter` turns an engine's Rhai file into a
-//! Rust trait; `reference` generates the documentation. `api/` has the functions that scripts call, grouped by subject.
-//! They reach the program through the [`Host`], which the interpreter carries as its tag, and through the handles of
-//! `host`.
+//! examines a script without running it, by the `outline` of its files, and `strategy` scores one without an engine;
+//! `adapter` turns an engine's Rhai file into a Rust trait; `reference` generates the documentation. `api/` has the
+//! functions that scripts call, grouped by subject. They reach the program through the [`Host`], which the interpreter
+//! carries as its tag, and through the handles of `host`.
 
 mod adapter;
 mod added;
@@ -23,6 +23,7 @@ mod interpreter;
 mod lexer;
 mod main_script;
 mod meter;
+mod outline;
 mod own_calls;
 pub mod params;
 pub mod reference;
@@ -33,12 +34,13 @@ mod search;
 pub mod shipped;
 mod signature;
 mod source;
+mod strategy;
 mod suggest;
 
 pub use adapter::load as adapter;
 pub use added::{Added, Fetched, Lock, fetch};
 pub use boundary::{BoundaryHandle, PointCost};
-pub use check::{Subject, called_strategy, check, check_main, score, subject, warnings};
+pub use check::{check, check_main, warnings};
 pub use convert::{Caught, from_script, options, to_script, type_of};
 pub use diagnose::{Diagnostic, diagnose};
 pub use header::Header;
@@ -50,4 +52,5 @@ pub use main_script::{Main, STDIN, module_hash, named_modules};
 pub use meter::Meter;
 pub use shipped::{copies, fork, is_shipped, is_unedited, origin_of};
 pub use source::{Source, Sources};
+pub use strategy::{Subject, called_strategy, score, subject};
 pub(crate) use suggest::suggest;

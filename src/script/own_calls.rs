@@ -12,7 +12,8 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use rhai::{
-    AST, ASTNode, Engine, Expr, FnAccess, FnCallExpr, FuncRegistration, Module, ParseError, Position, RhaiFunc, Stmt, Token,
+    AST, ASTNode, Engine, Expr, FnAccess, FnCallExpr, FuncRegistration, Module, ParseError, Position, RhaiFunc, Stmt,
+    Token,
 };
 
 use super::source::{Source, sha256};

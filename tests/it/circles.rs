@@ -80,6 +80,7 @@ const TOGETHER: [&[&str]; 10] = [
         "script::interpreter",
         "script::resolver",
         "script::search",
+        "script::strategy",
     ],
     // The parent has the forms of requests and errors, the children read the one and write the other.
     &["sim::http", "sim::http::answer", "sim::http::request"],
