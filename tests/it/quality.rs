@@ -174,7 +174,7 @@ fn confirmed(options: &str) -> Value {
         r#"
         import "std/engines" as engines;
         import "std/quality" as quality;
-        import "std/tune" as tune;
+        import "std/tune/confirm" as confirm;
         import "std/tune/goal" as goal;
         import "std/tune/start" as start;
         let axes = engines::describe("sim", #{{}}).tunable();
@@ -187,7 +187,7 @@ fn confirmed(options: &str) -> Value {
         let options = #{{ goal: goal::goodput(#{{}}), most: 4, hold: 0.0, axes: axes }} + #{{ {options} }}.limits;
         let begin = |what, candidate, ask| start::run(plan, what, candidate, ask);
         let winners = [one.call(#{{ kv_cache_dtype: "fp8" }}), one.call(#{{ kv_cache_dtype: "fp8", max_num_seqs: 64 }}), one.call(#{{ max_num_seqs: 64 }})];
-        tune::confirm(winners, one.call(#{{}}), begin, options)
+        confirm::winner(winners, one.call(#{{}}), begin, options)
         "#
     );
     let program = Profiler::new().file("main.rhai", script);
