@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use crate::support::{Outcome, Profiler, killed_and_resumed_at};
+use crate::support::{Outcome, Profiler, killed_and_resumed_at, killed_and_resumed_with};
 
 /// An engine that by default serves four requests at a time, and could serve many more.
 pub const NARROW: [&str; 10] = [
@@ -93,7 +93,9 @@ fn measured(journal: &str) -> Vec<(String, u64)> {
 #[test]
 fn a_level_is_not_measured_again_when_its_start_was_cut_short() {
     let done = "\"event\":\"done\",\"kind\":\"load\"";
-    let (_, journal) = killed_and_resumed_at(tune(&NARROW, 4), done, 2);
+    // Less time would mean fewer levels.
+    let shorter = ["--set", "minutes=20"];
+    let (_, journal) = killed_and_resumed_with(tune(&NARROW, 4), done, 2, &shorter);
     let mut loads = measured(&journal);
     let all = loads.len();
     loads.sort();

@@ -14,6 +14,12 @@ pub fn killed_and_resumed(run: Profiler, after: usize) -> Value {
 /// its whole journal.
 #[track_caller]
 pub fn killed_and_resumed_at(run: Profiler, text: &str, times: usize) -> (Value, String) {
+    killed_and_resumed_with(run, text, times, &[])
+}
+
+/// As [`killed_and_resumed_at`], with further arguments of the resume.
+#[track_caller]
+pub fn killed_and_resumed_with(run: Profiler, text: &str, times: usize, with: &[&str]) -> (Value, String) {
     let (mut child, folder) = run.spawn();
     let journal = folder.path().join("killed/journal.jsonl");
     // A line that is being written when the run is killed is lost.
@@ -30,7 +36,8 @@ pub fn killed_and_resumed_at(run: Profiler, text: &str, times: usize) -> (Value,
     child.wait().unwrap();
     let resumed = Profiler::new()
         .current_dir(folder.path())
-        .args(["run", "--resume", "killed", "--json"]);
+        .args(["run", "--resume", "killed", "--json"])
+        .args(with);
     let result = resumed.run().success().json()["result"].clone();
     (result, std::fs::read_to_string(&journal).unwrap())
 }

@@ -24,7 +24,7 @@ mod temp;
 mod wait;
 
 pub use dialogue::Dialogue;
-pub use killed::{killed_and_resumed, killed_and_resumed_at};
+pub use killed::{killed_and_resumed, killed_and_resumed_at, killed_and_resumed_with};
 pub use needs::{
     needs_browser, needs_docker, needs_dockerd, needs_git, needs_host_name, needs_llama_server, needs_other_user,
     needs_podman, needs_program, needs_registry, needs_rootless_docker, needs_rootless_podman, needs_slurm,
