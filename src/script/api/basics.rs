@@ -10,6 +10,7 @@ use rhai::{Array, FnPtr, Map};
 use serde_json::json;
 
 use crate::fault::{Fault, Kind, Result};
+use crate::fmt;
 use crate::script::form::FormOptions;
 use crate::script::interpreter::{STACK, panicked};
 use crate::script::params::{Param, declared, merge_values};
@@ -270,6 +271,25 @@ pub mod basics {
     /// ```
     pub fn is_set(context: NativeCallContext, name: &str) -> bool {
         begin_call(&context).settings.set.contains_key(name)
+    }
+
+    /// A number as tables have it: three significant digits, integers in full, commas between thousands.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if it is no number.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// assert(readable(7128.4) == "7,128" && readable(0.8217) == "0.822" && readable(223680) == "223,680");
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn readable(number: Dynamic) -> Caught<String> {
+        let value = script::api::boundary::number(&number);
+        Ok(fmt::number(value.map_err(|kind| {
+            Fault::usage(format!("a number is needed, not `{kind}`"))
+        })?))
     }
 
     /// Calls `work(item)` for the items that `next` returns, `count` of them at the same time, each on its own thread,
