@@ -4,7 +4,7 @@
 //! expected to settle, more so if it halves the hypotheses. Volume proven failing has no worth of its own.
 
 use super::largest_boxes::LargestBoxes;
-use super::lattice::{Cell, below, box_volume, cell_along, diagonal_and_faces, evenly_spaced, reach_at_chance};
+use super::lattice::{Cell, below, box_volume, cell_along, diagonal_and_faces, evenly_spaced};
 use super::open_region::OpenBox;
 use super::plan::Plan;
 use super::version_space::{Agreement, VersionSpace};
@@ -25,8 +25,8 @@ const MOST_PROMISING: usize = 128;
 const EXACT_COUNTS: usize = 32;
 /// Probabilities of fitting at which candidates are taken from a box.
 const LIKELY_CHANCES: [f64; 6] = [1.0, 0.97, 0.93, 0.85, 0.7, 0.5];
-/// A further, lower probability for the corners of a plan.
-const UNLIKELY: f64 = 0.3;
+/// As [`LIKELY_CHANCES`], for the corners of a plan.
+const PLANNED_CHANCES: [f64; 7] = [1.0, 0.97, 0.93, 0.85, 0.7, 0.5, 0.3];
 /// Probabilities of fitting at which a box is probed.
 pub(super) const CHANCES: [f64; 5] = [0.95, 0.8, 0.5, 0.2, 0.05];
 /// The worth of an answer that halves the hypotheses, as a share of the disputed volume. By volume alone, hypotheses
@@ -129,9 +129,8 @@ impl Boundary {
         let excess = hypotheses.excess(view.excluded.iter());
         let mut cells = Vec::new();
         for (from, to) in &plan.lines {
-            let reaches = hypotheses.reaches(from, to, &excess);
-            for chance in LIKELY_CHANCES.into_iter().chain([UNLIKELY]) {
-                let cell = cell_along(from, to, reach_at_chance(&reaches, chance));
+            for reach in hypotheses.reaches(from, to, &excess, PLANNED_CHANCES) {
+                let cell = cell_along(from, to, reach);
                 cells.push((view.open_below(&cell) as f64, cell));
             }
         }
@@ -163,9 +162,8 @@ impl Boundary {
             let middle = self.lattice.middle(low, high);
             cells.push((box_volume(low, &middle), middle));
             for (from, to) in diagonal_and_faces(low, high) {
-                let reaches = hypotheses.reaches(&from, &to, &[]);
-                for chance in CHANCES {
-                    let last = cell_along(&from, &to, reach_at_chance(&reaches, chance));
+                for reach in hypotheses.reaches(&from, &to, &[], CHANCES) {
+                    let last = cell_along(&from, &to, reach);
                     let beyond: Cell = last.iter().zip(&to).map(|(at, to)| (at + 1).min(*to)).collect();
                     cells.extend([last, beyond].map(|cell| (box_volume(low, &cell), cell)));
                 }
@@ -191,9 +189,9 @@ fn promising(hypotheses: &VersionSpace, view: &View, boxes: &[OpenBox], free: &[
             let to: Cell = sides
                 .map(|((low, high), share)| low + ((high - low) as f64 * share).round() as i64)
                 .collect();
-            let reaches = hypotheses.reaches(low, &to, &excess);
-            for chance in LIKELY_CHANCES {
-                let cell = cell_along(low, &to, reach_at_chance(&reaches, chance));
+            let reaches = hypotheses.reaches(low, &to, &excess, LIKELY_CHANCES);
+            for (chance, reach) in LIKELY_CHANCES.into_iter().zip(reaches) {
+                let cell = cell_along(low, &to, reach);
                 cells.push((chance, box_volume(low, &cell), cell));
             }
         }

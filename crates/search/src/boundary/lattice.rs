@@ -224,12 +224,6 @@ pub(super) fn box_volume(low: &Cell, high: &Cell) -> f64 {
     sides.product()
 }
 
-/// How far along a segment at least `chance` of the hypotheses reach. `reaches` is sorted in descending order.
-pub(super) fn reach_at_chance(reaches: &[f64], chance: f64) -> f64 {
-    let needed = (chance * reaches.len() as f64).ceil().max(1.0);
-    reaches.get(needed as usize - 1).copied().unwrap_or(0.0)
-}
-
 /// The last cell within this share of a segment.
 pub(super) fn cell_along(from: &Cell, to: &Cell, share: f64) -> Cell {
     from.iter()

@@ -170,7 +170,7 @@ impl OpenBox {
         for (axis, end) in last.iter().enumerate() {
             let mut to = low.clone();
             to[axis] = *end;
-            let (most, half) = hypotheses.extent(low, &to);
+            let [most, half] = hypotheses.reaches(low, &to, &[], [0.0, 0.5]);
             likely[axis] = cell_along(low, &to, half)[axis];
             farthest[axis] = cell_along(low, &to, most)[axis];
         }

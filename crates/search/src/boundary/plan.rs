@@ -53,7 +53,7 @@ impl Plan {
         // How far half of the hypotheses reach on a line; -1 for not at all.
         let middle = |axis: usize, at: i64| {
             let (from, to) = line(axis, at);
-            let (_, half) = hypotheses.extent(&from, &to);
+            let [half] = hypotheses.reaches(&from, &to, &[], [0.5]);
             let reached = cell_along(&from, &to, half)[first + second - axis];
             if half < 0.0 { -1 } else { reached }
         };

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use super::lattice::{Cell, reach_at_chance};
+use super::lattice::Cell;
 use super::{Boundary, Class, Point};
 use crate::error::Result;
 
@@ -167,10 +167,9 @@ impl Boundary {
             return Ok(None);
         };
         let (fits, fails) = proven;
-        let reaches = hypotheses.reaches(&cell(0), &cell(steps), &[]);
-        Ok(Some([SURE, 0.5, 1.0 - SURE].map(|chance| {
-            let share = reach_at_chance(&reaches, chance).min(1.0);
-            let step = (share * steps as f64 + 1e-7).floor() as i64;
+        let reaches = hypotheses.reaches(&cell(0), &cell(steps), &[], [SURE, 0.5, 1.0 - SURE]);
+        Ok(Some(reaches.map(|share| {
+            let step = (share.min(1.0) * steps as f64 + 1e-7).floor() as i64;
             step.clamp(fits, fails - 1)
         })))
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::boundary::check_coverage;
 use super::committee::{CHANCES, FINE};
 use super::largest_boxes::LargestBoxes;
-use super::lattice::{Cell, box_volume, cell_along, diagonal_and_faces, incomparable, reach_at_chance};
+use super::lattice::{Cell, box_volume, cell_along, diagonal_and_faces, incomparable};
 use super::predict::{LIKELY, unproven};
 use super::version_space::VersionSpace;
 use super::view::View;
@@ -261,9 +261,8 @@ impl Boundary {
                 VersionSpace::new(&self.lattice, &near(&view.fits), &near(&view.excluded), false, None)
         {
             for (from, to) in diagonal_and_faces(low, high) {
-                let reaches = hypotheses.reaches(&from, &to, &[]);
-                for chance in CHANCES {
-                    let cell = cell_along(&from, &to, reach_at_chance(&reaches, chance));
+                for reach in hypotheses.reaches(&from, &to, &[], CHANCES) {
+                    let cell = cell_along(&from, &to, reach);
                     if !self.tested.contains(&cell) {
                         let chance = unproven(hypotheses.share(hypotheses.votes(&cell)));
                         found.push((cell, Some(chance)));

@@ -418,7 +418,9 @@ impl<E: From<Error>> LimitPrediction<'_, E> {
             let (_, mut from) = self.map.lattice.cells(&place.point)?;
             let mut to = from.clone();
             (from[along], to[along]) = (0, axis.last());
-            let (least, most) = hypotheses.rivals(&from, &to);
+            let Some([least, most]) = hypotheses.rivals(&from, &to) else {
+                return Ok(None);
+            };
             let value = |share: f64| axis.at(&self.map.lattice.point(&cell_along(&from, &to, share.clamp(0.0, 1.0))));
             let easy = axis.difficulty(value(least)).max(line.low);
             let hard = axis.difficulty(value(most)).min(line.high);

@@ -2,7 +2,7 @@
 
 use super::blocks::roundings;
 use super::fitting::{Constraints, LimitSample};
-use super::limits::{Counting, Family, Frame, families, product_and_one_axis, terms};
+use super::limits::{Counting, Family, Frame, families, product_and_one_axis};
 use super::mechanisms::{self, Kind, Loads, Mechanism, ProvenLoads, TERMS};
 use crate::boundary::lattice::Cell;
 
@@ -215,7 +215,7 @@ pub(super) struct ProvenTerms {
 
 impl ProvenTerms {
     pub(super) fn new(frame: &Frame, fits: &[Cell], fails: &[Cell]) -> Self {
-        let terms = |cells: &[Cell]| cells.iter().map(|cell| terms(&frame.coordinates(cell))).collect();
+        let terms = |cells: &[Cell]| cells.iter().map(|cell| frame.terms(cell)).collect();
         Self {
             fits: terms(fits),
             fails: terms(fails),

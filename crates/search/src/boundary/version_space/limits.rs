@@ -117,9 +117,20 @@ impl Frame {
 
     /// The terms of a cell.
     pub(super) fn terms(&self, cell: &Cell) -> Vec<f64> {
+        let mut terms = Vec::new();
+        self.write_terms(cell, &mut terms);
+        terms
+    }
+
+    /// As [`Frame::terms`], in place of what `terms` holds.
+    pub(super) fn write_terms(&self, cell: &Cell, terms: &mut Vec<f64>) {
+        terms.clear();
         match &self.counting {
-            Counting::Coordinates => terms(&self.coordinates(cell)),
-            Counting::Mechanism(mechanism) => mechanism.terms(cell).to_vec(),
+            Counting::Coordinates => {
+                terms.extend(self.coordinates(cell));
+                add_products(terms, self.axes());
+            }
+            Counting::Mechanism(mechanism) => terms.extend(mechanism.terms(cell)),
             Counting::Logarithms => {
                 let log = |(at, first): (f64, &f64)| {
                     if self.largest.is_some() && *first > 0.0 {
@@ -128,8 +139,9 @@ impl Frame {
                         2.0 * at - 1.0
                     }
                 };
-                let logs: Vec<f64> = self.coordinates(cell).into_iter().zip(&self.first).map(log).collect();
-                [vec![1.0], terms(&logs)].concat()
+                terms.extend(self.coordinates(cell).zip(&self.first).map(log));
+                add_products(terms, self.axes());
+                terms.insert(0, 1.0);
             }
         }
     }
@@ -138,11 +150,9 @@ impl Frame {
         self.first.len()
     }
 
-    pub(super) fn coordinates(&self, cell: &Cell) -> Vec<f64> {
+    pub(super) fn coordinates(&self, cell: &Cell) -> impl Iterator<Item = f64> {
         let sides = cell.iter().zip(&self.blocks).enumerate();
-        sides
-            .map(|(axis, (at, block))| self.coordinate(axis, *at, *block))
-            .collect()
+        sides.map(|(axis, (at, block))| self.coordinate(axis, *at, *block))
     }
 
     /// The coordinate on one axis, rounded up to full blocks of this size.

@@ -15,6 +15,7 @@ mod fitting;
 mod limits;
 mod linear_program;
 mod mechanisms;
+mod reach;
 mod sampling;
 mod steps;
 
@@ -24,10 +25,10 @@ use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
 use self::classifier::classifiers;
-use self::limits::{Counting, Frame, Segment, WeightMatrix, add_products};
+use self::limits::{Counting, Frame, WeightMatrix};
 use self::mechanisms::Loads;
 use self::sampling::{Hypothesis, sample_hypotheses};
-use super::lattice::{Cell, Lattice, step_along};
+use super::lattice::{Cell, Lattice};
 
 /// Proven cells of each side that are used.
 const MAX_PROVEN_CELLS: usize = 160;
@@ -38,9 +39,6 @@ pub(super) type HypothesisSet = u128;
 
 /// The weight from which on a form is named.
 const MOSTLY: f64 = 0.5;
-
-/// Bisection steps for the reach of a limit over blocks: finer than a cell of any axis.
-const HALVINGS: usize = 24;
 
 /// How well the hypotheses agree with everything proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,12 +171,14 @@ impl VersionSpace {
 
     /// The hypotheses that admit a cell.
     pub(super) fn votes(&self, cell: &Cell) -> HypothesisSet {
-        let terms = self.terms(cell);
-        let sums = self.weight_matrix.sums(&terms[0]);
+        let cell = self.free_part(cell);
+        let first = self.frames[0].terms(&cell);
+        let sums = self.weight_matrix.sums(&first);
+        let mut terms = TermsAt::new(&self.frames, &cell);
         let fitting = self.hypotheses.iter().zip(sums).enumerate();
         let fitting = fitting.filter(|(_, (hypothesis, sum))| match hypothesis.frame {
-            0 => hypothesis.shape.admits_with(&terms[0], *sum, 1.0),
-            frame => hypothesis.shape.admits_up_to(&terms[frame], 1.0),
+            0 => hypothesis.shape.admits_with(&first, *sum, 1.0),
+            frame => hypothesis.shape.admits_up_to(terms.of(frame), 1.0),
         });
         fitting.fold(0, |votes, (index, _)| votes | 1 << index)
     }
@@ -205,50 +205,18 @@ impl VersionSpace {
         cells
     }
 
-    /// How far each limit reaches from one cell towards a harder one, as shares of that segment, in falling order.
-    /// `excess` is the share by which each limit is tightened (see [`VersionSpace::excess`]); empty for none.
-    pub(super) fn reaches(&self, from: &Cell, to: &Cell, excess: &[f64]) -> Vec<f64> {
-        let mut reaches = self.reach(from, to, excess);
-        reaches.sort_by(|a, b| b.total_cmp(a));
-        reaches
-    }
-
-    /// How far any limit, and how far half of them, reach from one cell towards a harder one, as shares of that
-    /// segment.
-    pub(super) fn extent(&self, from: &Cell, to: &Cell) -> (f64, f64) {
-        let mut reaches = self.reach(from, to, &[]);
-        let most = reaches.iter().copied().fold(-1.0, f64::max);
-        let middle = reaches.len() / 2;
-        (most, *reaches.select_nth_unstable_by(middle, f64::total_cmp).1)
-    }
-
-    /// How far the families that agree with all answers reach from one cell towards a harder one: the least and the most,
-    /// as shares of that segment.
-    pub(super) fn rivals(&self, from: &Cell, to: &Cell) -> (f64, f64) {
-        let reaches = self.reach(from, to, &[]).into_iter().zip(&self.hypotheses);
-        let of_rivals = reaches.filter(|(_, hypothesis)| hypothesis.is_rival);
-        of_rivals.fold((f64::INFINITY, -1.0), |(least, most), (reach, _)| {
-            (least.min(reach), most.max(reach))
-        })
-    }
-
     /// The share by which to tighten each limit near these failing cells: twice the excess that it admits there, so
     /// that a slightly wrong limit retreats further with every failure.
     pub(super) fn excess<'a>(&self, fails: impl Iterator<Item = &'a Cell>) -> Vec<f64> {
         let mut excess = vec![0.0; self.hypotheses.len()];
         for fail in fails {
-            let terms = self.terms(fail);
+            let fail = self.free_part(fail);
+            let mut terms = TermsAt::new(&self.frames, &fail);
             for (most, hypothesis) in excess.iter_mut().zip(&self.hypotheses) {
-                *most = f64::max(*most, 2.0 * hypothesis.shape.excess(&terms[hypothesis.frame]));
+                *most = f64::max(*most, 2.0 * hypothesis.shape.excess(terms.of(hypothesis.frame)));
             }
         }
         excess
-    }
-
-    /// The terms of a cell in each frame.
-    fn terms(&self, cell: &Cell) -> Vec<Vec<f64>> {
-        let free_part = self.free_part(cell);
-        self.frames.iter().map(|frame| frame.terms(&free_part)).collect()
     }
 
     fn free_part<'a>(&self, cell: &'a Cell) -> Cow<'a, Cell> {
@@ -266,19 +234,33 @@ impl VersionSpace {
         }
         whole
     }
+}
 
-    fn reach(&self, from: &Cell, to: &Cell, excess: &[f64]) -> Vec<f64> {
-        let (from, to) = (&*self.free_part(from), &*self.free_part(to));
-        let segment = Segment::new(self.frames[0].coordinates(from), &self.frames[0].coordinates(to));
-        let most = |index: usize| 1.0 - excess.get(index).unwrap_or(&0.0);
-        let [constant, linear, square] = segment.terms().map(|terms| self.weight_matrix.sums(terms));
-        let reach = |(index, hypothesis): (usize, &Hypothesis)| match hypothesis.frame {
-            0 => hypothesis
-                .shape
-                .reach(&segment, [constant[index], linear[index], square[index]], most(index)),
-            frame => self.frames[frame].reach(from, to, |terms| hypothesis.shape.admits_up_to(terms, most(index))),
-        };
-        self.hypotheses.iter().enumerate().map(reach).collect()
+/// The terms of one cell in one frame after the other, for hypotheses of which those of a frame mostly follow each other.
+struct TermsAt<'a> {
+    frames: &'a [Frame],
+    cell: &'a Cell,
+    /// The frame of `terms`.
+    frame: Option<usize>,
+    terms: Vec<f64>,
+}
+
+impl<'a> TermsAt<'a> {
+    fn new(frames: &'a [Frame], cell: &'a Cell) -> Self {
+        Self {
+            frames,
+            cell,
+            frame: None,
+            terms: Vec::new(),
+        }
+    }
+
+    fn of(&mut self, frame: usize) -> &[f64] {
+        if self.frame != Some(frame) {
+            self.frame = Some(frame);
+            self.frames[frame].write_terms(self.cell, &mut self.terms);
+        }
+        &self.terms
     }
 }
 
@@ -293,40 +275,6 @@ fn select_axes<'a>(cell: &'a Cell, axes: &[usize]) -> Cow<'a, Cell> {
         return Cow::Borrowed(cell);
     }
     Cow::Owned(axes.iter().map(|axis| cell[*axis]).collect())
-}
-
-impl Frame {
-    /// How far a condition on the terms of this frame holds along a segment, by bisection, because blocks make it a
-    /// step function.
-    fn reach(&self, from: &Cell, to: &Cell, admits: impl Fn(&[f64]) -> bool) -> f64 {
-        let mut terms = Vec::new();
-        let mut at = |share: f64| {
-            if !self.has_coordinates() {
-                let sides = from.iter().zip(to);
-                let cell: Cell = sides.map(|(from, to)| step_along(*from, *to, share)).collect();
-                return admits(&self.terms(&cell));
-            }
-            let sides = from.iter().zip(to).enumerate();
-            let places =
-                sides.map(|(axis, (from, to))| self.coordinate(axis, step_along(*from, *to, share), self.blocks[axis]));
-            terms.clear();
-            terms.extend(places);
-            add_products(&mut terms, from.len());
-            admits(&terms)
-        };
-        if !at(0.0) {
-            return -1.0;
-        }
-        if at(1.0) {
-            return 1.0;
-        }
-        let (mut low, mut high) = (0.0, 1.0);
-        for _ in 0..HALVINGS {
-            let middle = (low + high) / 2.0;
-            (low, high) = if at(middle) { (middle, high) } else { (low, middle) };
-        }
-        low
-    }
 }
 
 #[cfg(test)]
@@ -354,8 +302,8 @@ mod tests {
             prop_assume!(!fits.is_empty() && !fails.is_empty());
             let space = VersionSpace::new(&lattice(), &fits, &fails, true, None).unwrap();
             let admits = |cell: &Cell, most: f64| {
-                let terms = space.terms(cell);
-                let admitting = space.hypotheses.iter().filter(|one| one.shape.admits_up_to(&terms[one.frame], most));
+                let mut terms = TermsAt::new(&space.frames, cell);
+                let admitting = space.hypotheses.iter().filter(|one| one.shape.admits_up_to(terms.of(one.frame), most));
                 admitting.count()
             };
             for cell in &fits {

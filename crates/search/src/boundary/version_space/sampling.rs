@@ -115,7 +115,7 @@ pub(super) fn sample_hypotheses(
             limits.extend(draw_limits(candidate, share, slack, random));
         }
     }
-    let easiest = frame.coordinates(&vec![0; axes]);
+    let easiest: Vec<f64> = frame.coordinates(&vec![0; axes]).collect();
     let every = limits.len().div_ceil(UNIONS).max(1);
     for other in limits
         .iter()

@@ -1,0 +1,152 @@
+//! How far hypotheses reach along a segment: the reach of some ranks among them all.
+//!
+//! In the first frame a reach has a closed form. Elsewhere blocks make a limit a step function, and it is bisected: all
+//! limits together, as they share most places of a bisection, and only in those halves that hold a wanted rank.
+
+use super::limits::Segment;
+use super::{TermsAt, VersionSpace};
+use crate::boundary::lattice::{Cell, cell_along};
+
+/// Bisection steps: finer than a cell of any axis.
+const HALVINGS: usize = 24;
+
+/// How far one hypothesis reaches, as a share of the segment; negative if not even its start is admitted.
+#[derive(Clone, Copy)]
+struct Reach {
+    limit: usize,
+    /// Of a limit that is bisected, the last share at which it was seen to hold.
+    at: f64,
+    is_exact: bool,
+}
+
+impl VersionSpace {
+    /// How far at least these shares of the limits (0 for any limit) reach from one cell towards a harder one, as shares of
+    /// that segment. `excess` is the share by which each limit is tightened (see [`VersionSpace::excess`]); empty for none.
+    pub(in crate::boundary) fn reaches<const N: usize>(
+        &self,
+        from: &Cell,
+        to: &Cell,
+        excess: &[f64],
+        chances: [f64; N],
+    ) -> [f64; N] {
+        self.reaches_of(0..self.hypotheses.len(), [from, to], excess, chances)
+    }
+
+    /// How far the families that agree with all answers reach from one cell towards a harder one: the least and the most,
+    /// as shares of that segment; `None` without such a family.
+    pub(in crate::boundary) fn rivals(&self, from: &Cell, to: &Cell) -> Option<[f64; 2]> {
+        let rivals = (0..self.hypotheses.len()).filter(|limit| self.hypotheses[*limit].is_rival);
+        let is_any = self.hypotheses.iter().any(|hypothesis| hypothesis.is_rival);
+        is_any.then(|| self.reaches_of(rivals, [from, to], &[], [1.0, 0.0]))
+    }
+
+    fn reaches_of<const N: usize>(
+        &self,
+        limits: impl Iterator<Item = usize>,
+        ends: [&Cell; 2],
+        excess: &[f64],
+        chances: [f64; N],
+    ) -> [f64; N] {
+        let [from, to] = ends.map(|end| self.free_part(end));
+        let line = Line {
+            space: self,
+            from: &from,
+            to: &to,
+            excess,
+        };
+        let mut reaches = line.starts(limits);
+        let count = reaches.len();
+        let rank = |chance: f64| count - (chance * count as f64).ceil().max(1.0) as usize;
+        let ranks = chances.map(rank);
+        line.narrow(&mut reaches, 0, &ranks, (0.0, 1.0), HALVINGS);
+        ranks.map(|rank| reaches[rank].at)
+    }
+}
+
+/// A segment along which limits reach.
+struct Line<'a> {
+    space: &'a VersionSpace,
+    from: &'a Cell,
+    to: &'a Cell,
+    excess: &'a [f64],
+}
+
+impl Line<'_> {
+    fn cell(&self, share: f64) -> Cell {
+        cell_along(self.from, self.to, share)
+    }
+
+    /// The largest sum that a limit allows.
+    fn most(&self, limit: usize) -> f64 {
+        1.0 - self.excess.get(limit).unwrap_or(&0.0)
+    }
+
+    /// The reach of each limit, as far as the closed form and the ends of the segment tell it.
+    fn starts(&self, limits: impl Iterator<Item = usize>) -> Vec<Reach> {
+        let space = self.space;
+        let [from, to] = [self.from, self.to].map(|end| space.frames[0].coordinates(end).collect::<Vec<_>>());
+        let segment = Segment::new(from, &to);
+        let sums = segment.terms().map(|terms| space.weight_matrix.sums(terms));
+        let ends = [self.from, self.to];
+        let [mut first, mut last] = ends.map(|end| TermsAt::new(&space.frames, end));
+        let start = |limit: usize| {
+            let (hypothesis, most) = (&space.hypotheses[limit], self.most(limit));
+            let mut admits = |end: &mut TermsAt| hypothesis.shape.admits_up_to(end.of(hypothesis.frame), most);
+            let (at, is_exact) = if hypothesis.frame == 0 {
+                let sums = [0, 1, 2].map(|power| sums[power][limit]);
+                (hypothesis.shape.reach(&segment, sums, most), true)
+            } else if !admits(&mut first) {
+                (-1.0, true)
+            } else if admits(&mut last) {
+                (1.0, true)
+            } else {
+                (0.0, false)
+            };
+            Reach { limit, at, is_exact }
+        };
+        limits.map(start).collect()
+    }
+
+    /// Bisects `part` of all reaches, of which `before` are less than these, and puts the wanted `ranks` in their places.
+    /// All limits of the part that are bisected hold at the first of two shares, and not at the other.
+    fn narrow(&self, part: &mut [Reach], before: usize, ranks: &[usize], (low, high): (f64, f64), halvings: usize) {
+        if !ranks.iter().any(|rank| (before..before + part.len()).contains(rank)) {
+            return;
+        }
+        if halvings == 0 || part.iter().all(|reach| reach.is_exact) {
+            part.sort_unstable_by(|a, b| a.at.total_cmp(&b.at));
+            return;
+        }
+        let middle = (low + high) / 2.0;
+        let cell = self.cell(middle);
+        // Near the end of a bisection the cell is one whose answer is known.
+        let known = if cell == self.cell(low) {
+            Some(true)
+        } else {
+            (cell == self.cell(high)).then_some(false)
+        };
+        let mut terms = TermsAt::new(&self.space.frames, &cell);
+        let mut less = 0;
+        for index in 0..part.len() {
+            let Reach { limit, at, is_exact } = part[index];
+            let reaches = if is_exact {
+                at >= middle
+            } else {
+                let admits = known.unwrap_or_else(|| {
+                    let hypothesis = &self.space.hypotheses[limit];
+                    let terms = terms.of(hypothesis.frame);
+                    hypothesis.shape.admits_up_to(terms, self.most(limit))
+                });
+                part[index].at = if admits { middle } else { low };
+                admits
+            };
+            if !reaches {
+                part.swap(less, index);
+                less += 1;
+            }
+        }
+        let (lower, upper) = part.split_at_mut(less);
+        self.narrow(lower, before, ranks, (low, middle), halvings - 1);
+        self.narrow(upper, before + less, ranks, (middle, high), halvings - 1);
+    }
+}
