@@ -207,6 +207,7 @@ pub(super) fn terms(at: &[f64]) -> Vec<f64> {
 
 /// Appends the products to the coordinates.
 pub(super) fn add_products(terms: &mut Vec<f64>, axes: usize) {
+    terms.reserve(axes * (axes + 1) / 2);
     for one in 0..axes {
         for other in one..axes {
             terms.push(terms[one] * terms[other]);

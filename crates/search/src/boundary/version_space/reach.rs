@@ -14,8 +14,8 @@ const HALVINGS: usize = 24;
 #[derive(Clone, Copy)]
 struct Reach {
     limit: usize,
-    /// Of a limit that is bisected, the last share at which it was seen to hold.
     at: f64,
+    /// Whether it is known; otherwise it is bisected.
     is_exact: bool,
 }
 
@@ -58,9 +58,16 @@ impl VersionSpace {
         let count = reaches.len();
         let rank = |chance: f64| count - (chance * count as f64).ceil().max(1.0) as usize;
         let ranks = chances.map(rank);
-        line.narrow(&mut reaches, 0, &ranks, (0.0, 1.0), HALVINGS);
+        let [low, high] = [0.0, 1.0].map(|share| line.end(share));
+        line.narrow(&mut reaches, 0, &ranks, [&low, &high], HALVINGS);
         ranks.map(|rank| reaches[rank].at)
     }
+}
+
+/// An end of a part of a segment.
+struct End {
+    share: f64,
+    cell: Cell,
 }
 
 /// A segment along which limits reach.
@@ -72,8 +79,11 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    fn cell(&self, share: f64) -> Cell {
-        cell_along(self.from, self.to, share)
+    fn end(&self, share: f64) -> End {
+        End {
+            share,
+            cell: cell_along(self.from, self.to, share),
+        }
     }
 
     /// The largest sum that a limit allows.
@@ -91,7 +101,7 @@ impl Line<'_> {
         let [mut first, mut last] = ends.map(|end| TermsAt::new(&space.frames, end));
         let start = |limit: usize| {
             let (hypothesis, most) = (&space.hypotheses[limit], self.most(limit));
-            let mut admits = |end: &mut TermsAt| hypothesis.shape.admits_up_to(end.of(hypothesis.frame), most);
+            let admits = |end: &mut TermsAt| hypothesis.shape.admits_up_to(end.of(hypothesis.frame), most);
             let (at, is_exact) = if hypothesis.frame == 0 {
                 let sums = [0, 1, 2].map(|power| sums[power][limit]);
                 (hypothesis.shape.reach(&segment, sums, most), true)
@@ -108,45 +118,44 @@ impl Line<'_> {
     }
 
     /// Bisects `part` of all reaches, of which `before` are less than these, and puts the wanted `ranks` in their places.
-    /// All limits of the part that are bisected hold at the first of two shares, and not at the other.
-    fn narrow(&self, part: &mut [Reach], before: usize, ranks: &[usize], (low, high): (f64, f64), halvings: usize) {
+    /// All limits of the part that are bisected hold at the first of two shares of the segment, and not at the other.
+    fn narrow(&self, part: &mut [Reach], before: usize, ranks: &[usize], ends: [&End; 2], halvings: usize) {
         if !ranks.iter().any(|rank| (before..before + part.len()).contains(rank)) {
             return;
         }
+        let [low, high] = ends;
         if halvings == 0 || part.iter().all(|reach| reach.is_exact) {
+            let bisected = part.iter_mut().filter(|reach| !reach.is_exact);
+            bisected.for_each(|reach| reach.at = low.share);
             part.sort_unstable_by(|a, b| a.at.total_cmp(&b.at));
             return;
         }
-        let middle = (low + high) / 2.0;
-        let cell = self.cell(middle);
-        // Near the end of a bisection the cell is one whose answer is known.
-        let known = if cell == self.cell(low) {
+        let middle = self.end((low.share + high.share) / 2.0);
+        // At last the cell is one whose answer is known.
+        let known = if middle.cell == low.cell {
             Some(true)
         } else {
-            (cell == self.cell(high)).then_some(false)
+            (middle.cell == high.cell).then_some(false)
         };
-        let mut terms = TermsAt::new(&self.space.frames, &cell);
+        let mut terms = TermsAt::new(&self.space.frames, &middle.cell);
+        let mut reaches = |Reach { limit, at, is_exact }: Reach| match known {
+            _ if is_exact => at >= middle.share,
+            Some(known) => known,
+            None => {
+                let hypothesis = &self.space.hypotheses[limit];
+                let terms = terms.of(hypothesis.frame);
+                hypothesis.shape.admits_up_to(terms, self.most(limit))
+            }
+        };
         let mut less = 0;
         for index in 0..part.len() {
-            let Reach { limit, at, is_exact } = part[index];
-            let reaches = if is_exact {
-                at >= middle
-            } else {
-                let admits = known.unwrap_or_else(|| {
-                    let hypothesis = &self.space.hypotheses[limit];
-                    let terms = terms.of(hypothesis.frame);
-                    hypothesis.shape.admits_up_to(terms, self.most(limit))
-                });
-                part[index].at = if admits { middle } else { low };
-                admits
-            };
-            if !reaches {
+            if !reaches(part[index]) {
                 part.swap(less, index);
                 less += 1;
             }
         }
         let (lower, upper) = part.split_at_mut(less);
-        self.narrow(lower, before, ranks, (low, middle), halvings - 1);
-        self.narrow(upper, before + less, ranks, (middle, high), halvings - 1);
+        self.narrow(lower, before, ranks, [low, &middle], halvings - 1);
+        self.narrow(upper, before + less, ranks, [&middle, high], halvings - 1);
     }
 }
