@@ -120,14 +120,17 @@ impl Line<'_> {
     /// Bisects `part` of all reaches, of which `before` are less than these, and puts the wanted `ranks` in their places.
     /// All limits of the part that are bisected hold at the first of two shares of the segment, and not at the other.
     fn narrow(&self, part: &mut [Reach], before: usize, ranks: &[usize], ends: [&End; 2], halvings: usize) {
-        if !ranks.iter().any(|rank| (before..before + part.len()).contains(rank)) {
+        let wanted = |rank: &&usize| (before..before + part.len()).contains(rank);
+        let Some(rank) = ranks.iter().find(wanted) else {
             return;
-        }
+        };
         let [low, high] = ends;
         if halvings == 0 || part.iter().all(|reach| reach.is_exact) {
             let bisected = part.iter_mut().filter(|reach| !reach.is_exact);
-            bisected.for_each(|reach| reach.at = low.share);
-            part.sort_unstable_by(|a, b| a.at.total_cmp(&b.at));
+            bisected.for_each(|reach| (reach.at, reach.is_exact) = (low.share, true));
+            let (lower, _, upper) = part.select_nth_unstable_by(rank - before, |a, b| a.at.total_cmp(&b.at));
+            self.narrow(lower, before, ranks, ends, halvings);
+            self.narrow(upper, rank + 1, ranks, ends, halvings);
             return;
         }
         let middle = self.end((low.share + high.share) / 2.0);
@@ -157,5 +160,68 @@ impl Line<'_> {
         let (lower, upper) = part.split_at_mut(less);
         self.narrow(lower, before, ranks, [low, &middle], halvings - 1);
         self.narrow(upper, before + less, ranks, [&middle, high], halvings - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::boundary::Lattice;
+
+    /// The reach of one limit by a bisection of its own.
+    fn alone(line: &Line, limit: usize) -> f64 {
+        let start = line.starts(std::iter::once(limit))[0];
+        if start.is_exact {
+            return start.at;
+        }
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..HALVINGS {
+            let middle = (low + high) / 2.0;
+            let hypothesis = &line.space.hypotheses[limit];
+            let terms = line.space.frames[hypothesis.frame].terms(&line.end(middle).cell);
+            let admits = hypothesis.shape.admits_up_to(&terms, line.most(limit));
+            (low, high) = if admits { (middle, high) } else { (low, middle) };
+        }
+        low
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn limits_reach_together_as_far_as_each_alone(
+            cells in prop::collection::vec((0i64..64, 0i64..4000, 0i64..2000), 12..40),
+            block in 1i64..500,
+            of_no_family in any::<bool>(),
+            from in (0i64..8, 0i64..400, 0i64..200),
+            excess in 0.0..0.2f64,
+        ) {
+            let axes = json!({ "concurrency": [1, 64], "input": [1, 4000], "output": [1, 2000] });
+            let lattice = Lattice::parse(&axes).unwrap();
+            let cells = cells.into_iter().map(|(count, input, output)| vec![count, input, output]);
+            let (fits, fails): (Vec<Cell>, Vec<Cell>) = cells.partition(|cell| {
+                let length = cell[1] + cell[2] + 2;
+                if of_no_family {
+                    (cell[0] + cell[1]) % 2 == 0
+                } else {
+                    (cell[0] + 1) * (length + block - 1) / block * block <= 40_000
+                }
+            });
+            prop_assume!(!fits.is_empty() && !fails.is_empty());
+            let Some(space) = VersionSpace::new(&lattice, &fits, &fails, true, None) else { return Ok(()) };
+            let from = vec![from.0, from.1, from.2];
+            let excess = vec![excess; space.hypotheses.len()];
+            for to in [vec![63, 3999, 1999], vec![from[0], 3999, from[2]], from.clone()] {
+                let line = Line { space: &space, from: &from, to: &to, excess: &excess };
+                let mut reaches: Vec<f64> = (0..excess.len()).map(|limit| alone(&line, limit)).collect();
+                reaches.sort_by(|a, b| b.total_cmp(a));
+                let chances = [0.0, 1.0, 0.5, 0.85];
+                let needed = chances.map(|chance| (chance * reaches.len() as f64).ceil().max(1.0) as usize - 1);
+                prop_assert_eq!(space.reaches(&from, &to, &excess, chances), needed.map(|index| reaches[index]));
+            }
+        }
     }
 }
