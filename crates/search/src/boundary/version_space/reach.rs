@@ -13,7 +13,7 @@ const HALVINGS: usize = 24;
 /// How far one hypothesis reaches, as a share of the segment; negative if not even its start is admitted.
 #[derive(Clone, Copy)]
 struct Reach {
-    limit: usize,
+    limit: u32,
     at: f64,
     /// Whether it is known; otherwise it is bisected.
     is_exact: bool,
@@ -29,20 +29,20 @@ impl VersionSpace {
         excess: &[f64],
         chances: [f64; N],
     ) -> [f64; N] {
-        self.reaches_of(0..self.hypotheses.len(), [from, to], excess, chances)
+        self.reaches_of(0..self.count(), [from, to], excess, chances)
     }
 
     /// How far the families that agree with all answers reach from one cell towards a harder one: the least and the most,
     /// as shares of that segment; `None` without such a family.
     pub(in crate::boundary) fn rivals(&self, from: &Cell, to: &Cell) -> Option<[f64; 2]> {
-        let rivals = (0..self.hypotheses.len()).filter(|limit| self.hypotheses[*limit].is_rival);
+        let rivals = (0..self.count()).filter(|limit| self.hypotheses[*limit as usize].is_rival);
         let is_any = self.hypotheses.iter().any(|hypothesis| hypothesis.is_rival);
         is_any.then(|| self.reaches_of(rivals, [from, to], &[], [1.0, 0.0]))
     }
 
     fn reaches_of<const N: usize>(
         &self,
-        limits: impl Iterator<Item = usize>,
+        limits: impl Iterator<Item = u32>,
         ends: [&Cell; 2],
         excess: &[f64],
         chances: [f64; N],
@@ -87,23 +87,23 @@ impl Line<'_> {
     }
 
     /// The largest sum that a limit allows.
-    fn most(&self, limit: usize) -> f64 {
-        1.0 - self.excess.get(limit).unwrap_or(&0.0)
+    fn most(&self, limit: u32) -> f64 {
+        1.0 - self.excess.get(limit as usize).unwrap_or(&0.0)
     }
 
     /// The reach of each limit, as far as the closed form and the ends of the segment tell it.
-    fn starts(&self, limits: impl Iterator<Item = usize>) -> Vec<Reach> {
+    fn starts(&self, limits: impl Iterator<Item = u32>) -> Vec<Reach> {
         let space = self.space;
         let [from, to] = [self.from, self.to].map(|end| space.frames[0].coordinates(end).collect::<Vec<_>>());
         let segment = Segment::new(from, &to);
         let sums = segment.terms().map(|terms| space.weight_matrix.sums(terms));
         let ends = [self.from, self.to];
         let [mut first, mut last] = ends.map(|end| TermsAt::new(&space.frames, end));
-        let start = |limit: usize| {
-            let (hypothesis, most) = (&space.hypotheses[limit], self.most(limit));
+        let start = |limit: u32| {
+            let (hypothesis, most) = (&space.hypotheses[limit as usize], self.most(limit));
             let admits = |end: &mut TermsAt| hypothesis.shape.admits_up_to(end.of(hypothesis.frame), most);
             let (at, is_exact) = if hypothesis.frame == 0 {
-                let sums = [0, 1, 2].map(|power| sums[power][limit]);
+                let sums = [0, 1, 2].map(|power| sums[power][limit as usize]);
                 (hypothesis.shape.reach(&segment, sums, most), true)
             } else if !admits(&mut first) {
                 (-1.0, true)
@@ -145,7 +145,7 @@ impl Line<'_> {
             _ if is_exact => at >= middle.share,
             Some(known) => known,
             None => {
-                let hypothesis = &self.space.hypotheses[limit];
+                let hypothesis = &self.space.hypotheses[limit as usize];
                 let terms = terms.of(hypothesis.frame);
                 hypothesis.shape.admits_up_to(terms, self.most(limit))
             }
@@ -172,7 +172,7 @@ mod tests {
     use crate::boundary::Lattice;
 
     /// The reach of one limit by a bisection of its own.
-    fn alone(line: &Line, limit: usize) -> f64 {
+    fn alone(line: &Line, limit: u32) -> f64 {
         let start = line.starts(std::iter::once(limit))[0];
         if start.is_exact {
             return start.at;
@@ -180,7 +180,7 @@ mod tests {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..HALVINGS {
             let middle = (low + high) / 2.0;
-            let hypothesis = &line.space.hypotheses[limit];
+            let hypothesis = &line.space.hypotheses[limit as usize];
             let terms = line.space.frames[hypothesis.frame].terms(&line.end(middle).cell);
             let admits = hypothesis.shape.admits_up_to(&terms, line.most(limit));
             (low, high) = if admits { (middle, high) } else { (low, middle) };
@@ -216,7 +216,7 @@ mod tests {
             let excess = vec![excess; space.hypotheses.len()];
             for to in [vec![63, 3999, 1999], vec![from[0], 3999, from[2]], from.clone()] {
                 let line = Line { space: &space, from: &from, to: &to, excess: &excess };
-                let mut reaches: Vec<f64> = (0..excess.len()).map(|limit| alone(&line, limit)).collect();
+                let mut reaches: Vec<f64> = (0..space.count()).map(|limit| alone(&line, limit)).collect();
                 reaches.sort_by(|a, b| b.total_cmp(a));
                 let chances = [0.0, 1.0, 0.5, 0.85];
                 let needed = chances.map(|chance| (chance * reaches.len() as f64).ceil().max(1.0) as usize - 1);
