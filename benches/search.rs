@@ -157,7 +157,7 @@ fn record(map: &mut Boundary, fits: Truth, random: &mut ChaCha8Rng) {
     let near = at(low * (1.0 + 0.02 * (random.random::<f64>() - 0.5)));
     let values: [i64; 3] = std::array::from_fn(|axis| near[axis].clamp(AXES[axis].1, AXES[axis].2));
     let named = AXES.iter().zip(values);
-    let point = named.fold(Point::default(), |point, ((name, ..), value)| point.with(*name, value));
+    let point = named.fold(Point::default(), |point, ((name, ..), value)| point.with(name, value));
     let verdict = if fits(values) { Verdict::Ok } else { Verdict::Oom };
     map.record(&point, &Answer::from(verdict)).unwrap();
 }
