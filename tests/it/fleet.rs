@@ -588,6 +588,40 @@ fn what_is_wrong_with_the_file_is_said_before_anything_starts() {
 
 const SLURM: &str = "command=sbatch,command=squeue,command=scancel,command=scontrol,command=test";
 
+#[test]
+fn on_slurm_a_job_that_was_used_wrongly_has_one_attempt() {
+    if !needs_slurm() {
+        return;
+    }
+    let slurm = Slurm::start();
+    let on_slurm = |program: Profiler| {
+        program
+            .env("SLURM_CONF", slurm.conf())
+            .args(["--allow", SLURM, "--json"])
+    };
+    let nodes = |state: &str| {
+        slurm.said(
+            "scontrol",
+            &["update", "NodeName=n1,n2", "Reason=test", &format!("State={state}")],
+        )
+    };
+    nodes("DRAIN");
+    let begin = gated(&["number: 1"]).args(["--cluster", "slurm", "--detach"]);
+    let (child, folder) = on_slurm(begin).spawn();
+    assert!(child.wait_with_output().unwrap().status.success());
+    fs::remove_file(folder.path().join("gated.rhai")).unwrap();
+    nodes("RESUME");
+    eventually("its task ended", || slurm.said("squeue", &["-h"]).is_empty());
+    fs::write(folder.path().join("gated.rhai"), GATED).unwrap();
+    let follow = Profiler::new()
+        .current_dir(folder.path())
+        .args(["fleet", "--follow", "f"]);
+    let ended = on_slurm(follow).run().code(1);
+    let _ = ended
+        .stderr("another attempt would end as this one did")
+        .stderr("gated.rhai");
+}
+
 /// Two jobs that one node can run at the same time, each waiting for the file `GO`.
 const TWO: [&str; 2] = ["number: 1, gate: GO", "number: 2, gate: GO"];
 
@@ -769,9 +803,23 @@ fn by_ssh_a_fleet_is_not_left_before_its_jobs_were_seen() {
         return;
     }
     let hosts = Hosts::start(1);
-    let fleet = gated(&["number: 1"]).args(hosts.args(r#","program":"/nowhere/profiler""#));
-    let ended = fleet.args(["--detach", "--allow", SSH]).run().code(1);
-    let _ = ended.stderr("3 attempts").stderr("/nowhere/profiler");
+    let older = "#!/bin/sh\necho 'error: unexpected argument' >&2\nexit 2\n";
+    for (program, says, attempts) in [
+        ("/nowhere/profiler", "/nowhere/profiler", "3 attempts"),
+        (
+            "older",
+            "unexpected argument",
+            "another attempt would end as this one did",
+        ),
+    ] {
+        let fleet = gated(&["number: 1"]).file("older", older);
+        let path = fleet.folder().join("older");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = fleet.folder().join(program).display().to_string();
+        let fleet = fleet.args(hosts.args(&format!(r#","program":"{path}""#)));
+        let ended = fleet.args(["--detach", "--allow", SSH]).run().code(1);
+        let _ = ended.stderr(attempts).stderr(says);
+    }
 }
 
 #[test]
