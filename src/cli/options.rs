@@ -106,7 +106,8 @@ impl ScriptOptions {
             page: Page::from(&program.terminal),
         };
         let mut permits = self.permits(author, &run, &settings.set)?;
-        if run.is_attempt() {
+        // A fleet passes everything by a file. Who names something beside it can name more.
+        if run.is_attempt() && self.params.is_some() && self.assignments()?.is_empty() {
             permits = permits.for_job();
         }
         let services = Arc::new(Services::default());

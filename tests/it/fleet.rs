@@ -176,6 +176,28 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
     let _ = shown.stdout(limit.as_str().unwrap());
 }
 
+/// Everything of a job comes from the fleet's file; who starts an attempt by hand can name more on its command line.
+#[test]
+fn an_attempt_by_hand_gets_hints_of_its_own() {
+    let names = |more: &[&str]| {
+        let attempt = Profiler::new()
+            .file("p.json", r#"{"engine": "openai", "url": "http://10.1.2.3:8000"}"#)
+            .args([
+                "run",
+                "engine_info",
+                "--params",
+                "p.json",
+                "--out",
+                "r",
+                "--attempt",
+                "1",
+            ])
+            .args(more);
+        attempt.run().code(3).stderr.contains("--url")
+    };
+    assert!(!names(&[]) && names(&["--set", "start_timeout=60"]));
+}
+
 /// A wrong use, a time limit before anything is measured, and a job that loses its script before its turn.
 #[test]
 fn a_job_that_another_attempt_would_not_help_has_one() {
