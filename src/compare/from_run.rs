@@ -101,8 +101,9 @@ fn configurations(found: &RecordedRun, facts: &ModelFacts) -> (Vec<Case>, Vec<St
     let mut notes: Vec<String> = measured
         .filter_map(|(case, answer)| configuration::note(&case.name, answer))
         .collect();
-    let value = found.result().or(found.so_far.as_ref().map(|(value, _)| value));
-    let rows = value.and_then(|value| value["configurations"].as_array());
+    let rows = found
+        .result_so_far()
+        .and_then(|value| value["configurations"].as_array());
     let key = |parts: [&Value; 4]| json!(parts).to_string();
     let sent: BTreeSet<String> = found
         .configurations

@@ -206,11 +206,6 @@ impl Case {
         }
     }
 
-    /// Whether it is what a search of settings recommends.
-    pub fn is_recommended(&self) -> bool {
-        self.name.split(' ').next() == Some(RECOMMENDED)
-    }
-
     /// The metric of that name.
     pub fn figure(&self, name: &str) -> Option<&Metric> {
         self.figures.iter().find(|figure| figure.name == name)

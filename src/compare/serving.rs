@@ -33,7 +33,7 @@ pub struct ServingPoint {
     pub level: String,
     /// Concurrent requests of a closed loop; `None` for a request rate.
     pub concurrency: Option<f64>,
-    /// Its request throughput, output length and latencies, under the names of vLLM's bench.
+    /// Its throughputs, output length and latencies, under the names of vLLM's bench.
     pub figures: BTreeMap<String, f64>,
     /// GPUs that serve it; `None` if unknown.
     pub gpus: Option<u64>,
@@ -107,7 +107,7 @@ const SERVING: &str = "model revision tokenizer gpus runtime image program url c
 const WORKLOAD: &str = "input output prompts shared_prefix price_per_hour";
 
 /// Figures that [`ServingPoint::figures`] has.
-const FIGURES: &str = "request_throughput mean_output mean_ttft_ms mean_tpot_ms mean_e2el_ms median_ttft_ms median_tpot_ms \
+const FIGURES: &str = "request_throughput output_throughput mean_output mean_ttft_ms mean_tpot_ms mean_e2el_ms median_ttft_ms median_tpot_ms \
                        median_e2el_ms p90_ttft_ms p90_tpot_ms p90_e2el_ms p95_ttft_ms p95_tpot_ms p95_e2el_ms p99_ttft_ms \
                        p99_tpot_ms p99_e2el_ms";
 
@@ -152,7 +152,8 @@ pub(super) fn trial_cases(found: &RecordedRun) -> (Vec<Case>, Option<String>) {
 }
 
 fn script_result(found: &RecordedRun) -> ScriptResult {
-    let result = found.result().and_then(|result| ScriptResult::deserialize(result).ok());
+    let result = found.result_so_far();
+    let result = result.and_then(|result| ScriptResult::deserialize(result).ok());
     result.unwrap_or_default()
 }
 

@@ -193,6 +193,11 @@ impl RecordedRun {
         self.result.as_ref()
     }
 
+    /// The result of the script, or of a run that is cut short the result so far.
+    pub fn result_so_far(&self) -> Option<&Value> {
+        self.result().or(self.so_far.as_ref().map(|(value, _)| value))
+    }
+
     /// The document that `--json` prints, with `missing` if the folder is damaged.
     pub fn document(&self) -> Value {
         let fault = self.fault.as_ref().unwrap_or(&Value::Null);

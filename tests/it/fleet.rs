@@ -23,6 +23,7 @@ jobs:
   - gpus: 9
   - {script: engine_info, set: {engine: openai, url: 'http://127.0.0.1:9', sim: {}}}
   - {script: batch, set: {file: models.yaml, concurrency: [1, 2]}, matrix: {entries: [[2]]}}
+  - {script: slo, set: {input: 64, output: 16, slo: {ttft_ms: 0.001}, most: 2}}
 ";
 
 /// A batch of two models.
@@ -116,7 +117,7 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
     let result = &document["result"];
     assert_eq!(
         (&result["summary"]["done"], &result["summary"]["failed"]),
-        (&json!(4), &json!(3))
+        (&json!(5), &json!(3))
     );
     let job = |name: &str| {
         let jobs = result["jobs"].as_array().unwrap();
@@ -155,6 +156,11 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
         answer.as_str().unwrap().starts_with("2 of 2 configurations"),
         "{answer}"
     );
+    let missed = job("0008-slo");
+    assert!(
+        missed["status"] == "done" && missed["output_throughput"].is_null(),
+        "what misses the limits is no answer: {missed}"
+    );
     let out = outcome.folder().join("f");
     let page = text(out.join("report.html"));
     for part in [
@@ -167,7 +173,7 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
     ] {
         assert!(page.contains(part), "{part}");
     }
-    assert_eq!(text(out.join("tables/jobs.csv")).lines().count(), 8);
+    assert_eq!(text(out.join("tables/jobs.csv")).lines().count(), 9);
     let shown = Profiler::new()
         .arg("show")
         .arg(out.join("jobs/0002-adaptive"))

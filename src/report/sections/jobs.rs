@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::source::{PAGE, Source};
 use super::{answers, facts};
-use crate::compare::{Case, ComparisonInput};
+use crate::compare::{Case, ComparisonInput, Role};
 use crate::fault::{Fault, Result};
 use crate::report::document::{Block, Section, Weight, text};
 use crate::report::plot::{Entry, Sheet};
@@ -38,8 +38,7 @@ struct JobResult {
     tokens: Option<f64>,
     /// The highest concurrency that fits, if the job searched for it.
     concurrency: Option<f64>,
-    /// Output tokens per second and mean TTFT of the recommended load, else of the one with the highest throughput, and
-    /// the lowest cost of any load.
+    /// Output tokens per second, mean TTFT and cost: [`speed`].
     output_throughput: Option<f64>,
     mean_ttft_ms: Option<f64>,
     cost_output: Option<f64>,
@@ -58,15 +57,7 @@ pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
     let run = RecordedRun::from_folder(&folder)?;
     let source = Source::new(folder, &run);
     let input = ComparisonInput::from_run(&run, name);
-    let figure = |case: &Case, name: &str| case.figure(name).map(|figure| figure.value);
-    // Faster loads of a search may miss its limits.
-    let recommended = input.cases.iter().find(|case| case.is_recommended());
-    let fastest = recommended.or(input.cases.iter().max_by(|one, other| {
-        let speed = |case| figure(case, "output_throughput").unwrap_or_default();
-        speed(one).total_cmp(&speed(other))
-    }));
-    let of_fastest = |name| fastest.and_then(|case| figure(case, name));
-    let cost = input.cases.iter().filter_map(|case| figure(case, "cost_output"));
+    let [output_throughput, mean_ttft_ms, cost_output] = speed(&run, &input);
     let frontier = input
         .boundary
         .as_ref()
@@ -99,9 +90,9 @@ pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
             .then(|| answers::headline(&source)),
         tokens: largest(&["input", "output"]),
         concurrency: largest(&["concurrency"]),
-        output_throughput: of_fastest("output_throughput"),
-        mean_ttft_ms: of_fastest("mean_ttft_ms"),
-        cost_output: cost.reduce(f64::min),
+        output_throughput,
+        mean_ttft_ms,
+        cost_output,
         why: fault("message"),
         hint: fault("hint"),
         simulated: run.manifest.simulated,
@@ -111,6 +102,29 @@ pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
         row.retain(|_, value| !value.is_null());
     }
     Ok(found)
+}
+
+/// Output tokens/s, mean TTFT and cost: of the load that a search chose, if it chose one, since its faster loads may miss
+/// its limits; of any other run, those of the fastest load, and the lowest cost.
+fn speed(run: &RecordedRun, input: &ComparisonInput) -> [Option<f64>; 3] {
+    if run.result_so_far().is_some_and(|result| result.get("chosen").is_some()) {
+        let chosen = input.serving.iter().find(|point| point.role == Some(Role::Chosen));
+        let figure = |name| chosen.and_then(|point| point.figures.get(name).copied());
+        let cost = chosen.and_then(|point| point.cost);
+        return [figure("output_throughput"), figure("mean_ttft_ms"), cost];
+    }
+    let figure = |case: &Case, name: &str| case.figure(name).map(|figure| figure.value);
+    let fastest = input.cases.iter().max_by(|one, other| {
+        let speed = |case| figure(case, "output_throughput").unwrap_or_default();
+        speed(one).total_cmp(&speed(other))
+    });
+    let of_fastest = |name| fastest.and_then(|case| figure(case, name));
+    let cost = input.cases.iter().filter_map(|case| figure(case, "cost_output"));
+    [
+        of_fastest("output_throughput"),
+        of_fastest("mean_ttft_ms"),
+        cost.reduce(f64::min),
+    ]
 }
 
 /// Jobs as text for the terminal.
