@@ -169,9 +169,17 @@ impl Search {
             .map_err(|kind| Fault::usage(format!("option `coverage` is a number, not a {kind}")))
     }
 
-    /// The next probe to repeat.
-    pub(super) fn next_repeat(&mut self) -> Option<Point> {
-        self.repeats.pop_front()
+    /// The next probe to repeat. Every choice of a probe begins with this: a step that ended with an error, which the
+    /// script caught, leaves points in the boundary that no probe will answer.
+    pub(super) fn next_repeat(&mut self) -> Result<Option<Point>> {
+        {
+            let mut boundary = self.map.lock();
+            boundary.forget_asked();
+            for probe in &self.in_flight {
+                boundary.ask(&probe.point)?;
+            }
+        }
+        Ok(self.repeats.pop_front())
     }
 
     /// Notes that a point is being probed. If its answer is recorded or follows from others, it is asked again.

@@ -123,6 +123,19 @@ fn an_axis_whose_large_values_get_no_answer_still_finds_a_fit() {
         #{ asked: asked, stopped: done.stopped }"#,
     );
     assert_eq!(nothing, json!({ "asked": [4, 1], "stopped": "unanswered" }));
+    let once = found(
+        r#"let map = boundary(#{ concurrency: #{ range: [1, 1000], scale: "log" } }, #{});
+        search::adaptive(map, |p| {
+            asked.push(p.concurrency);
+            if p.concurrency == 4 { "timeout" } else if p.concurrency <= 10 { "ok" } else { "oom" }
+        }, #{ retries: 0 });
+        #{ first: asked.extract(0, 3), fits: map.frontier() }"#,
+    );
+    assert_eq!(
+        once,
+        json!({ "first": [4, 1, 16], "fits": [{ "concurrency": 10 }] }),
+        "not half of the range"
+    );
 }
 
 #[test]
@@ -134,6 +147,20 @@ fn a_probe_that_failed_leaves_nothing_in_flight() {
         [undisturbed.probes, search::adaptive(map, probe, #{}).probes]"#,
     );
     assert_eq!(result[0], result[1], "{result}");
+    // The strategy itself goes on after the error.
+    let result = found(
+        r#"import "std/search/steps" as steps;
+        let map = boundary(#{ input: [1, 100] }, #{});
+        let search = steps::begin(map, |p| {
+            asked.push(p.input);
+            if asked.len() == 1 { throw "no engine"; }
+            if p.input <= 70 { "ok" } else { "oom" }
+        }, #{});
+        try { steps::probe(search, #{ input: 50 }); } catch { }
+        let done = steps::prove_for(search, (), 1);
+        #{ stopped: done.stopped, fits: map.frontier()[0].input >= 60 }"#,
+    );
+    assert_eq!(result, json!({ "stopped": "coverage", "fits": true }));
 }
 
 #[test]

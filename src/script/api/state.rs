@@ -535,8 +535,10 @@ pub mod state {
     /// let search = steps::begin(boundary(#{ input: [1, 100] }, #{}), |p| "ok", #{});
     /// assert(search.next_repeat() == ());
     /// ```
-    pub fn next_repeat(search: &mut Search) -> Dynamic {
-        maybe(search.next_repeat(), |point| probe_of(search, &point))
+    #[rhai_fn(return_raw)]
+    pub fn next_repeat(search: &mut Search) -> Caught<Dynamic> {
+        let point = search.next_repeat()?;
+        Ok(maybe(point, |point| probe_of(search, &point)))
     }
 
     /// Number of points that an earlier execution of the run had sent, but not recorded, when it was killed.
