@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::script::bench::Bench;
-use crate::support::{Outcome, Profiler, model};
+use crate::support::{Outcome, Profiler, killed_and_resumed_at, model};
 
 fn script(name: &str, set: &[&str]) -> Profiler {
     let run = Profiler::new().args(["run", name, "--out", "out"]);
@@ -250,6 +250,45 @@ fn a_level_that_begins_slowly_is_measured_once_more() {
     .value();
     let row = |loads: u64, said: bool| json!({ "loads": loads, "same_prompts": false, "said": said, "requests": 60 });
     assert_eq!(rows, json!([row(1, false), row(2, true), row(2, true)]));
+}
+
+/// One start serves all levels, though nobody knows the lengths of the prompts before it. The second level is killed, so
+/// that the run goes on from its journal.
+#[test]
+fn no_level_finds_the_prompts_of_an_earlier_one_in_the_prefix_cache() {
+    let run = |prompts: usize| {
+        let text: String = (0..prompts)
+            .map(|number| format!("{number} {}\n", "of its own ".repeat(40)))
+            .collect();
+        let set = [
+            CLOCK,
+            "prompts=own.txt",
+            "input=130",
+            "output=8",
+            "concurrency=[1, 2, 4]",
+            "requests=12",
+        ];
+        let run = Profiler::new()
+            .args(["run", "throughput", "--json", "--out", "killed"])
+            .file("own.txt", text);
+        let run = set.iter().fold(run, |run, set| run.args(["--set", set]));
+        let (result, journal) = killed_and_resumed_at(run, "\"event\":\"began\",\"kind\":\"load\"", 2);
+        assert_eq!(
+            journal.matches("\"event\":\"engine\"").count(),
+            2,
+            "a start before and after"
+        );
+        let levels = result["workloads"][0]["levels"].as_array().unwrap().clone();
+        let hit = |level: &Value| number(&level["prefix_hits"]) > 0.0;
+        let reused = |level: &Value| level["warnings"].to_string().contains("reused");
+        levels
+            .iter()
+            .map(|level| (hit(level), reused(level)))
+            .collect::<Vec<_>>()
+    };
+    // With the warm-up, 13, 14 and 16 requests.
+    assert_eq!(run(43), [(false, false); 3]);
+    assert_eq!(run(27), [(false, false), (false, false), (true, true)]);
 }
 
 #[test]

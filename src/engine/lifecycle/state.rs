@@ -1,5 +1,6 @@
 //! The state of one engine: the running server, and the results of starts and requests so far.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,8 @@ pub(crate) struct Live {
     pub(crate) baseline: Option<Reading>,
     /// Memory before the newest start, with the option `isolate`.
     pub(crate) isolated: Option<Settled>,
+    /// The number of the prompt that the next load begins with, for each file of prompts.
+    pub(crate) next_prompts: HashMap<String, u64>,
 }
 
 /// Says whether a running engine must be checked before the next request.

@@ -32,11 +32,13 @@ pub(crate) fn answer(
 ) -> Result<LoadAnswer> {
     let mut warnings = Vec::new();
     let mut each = Vec::new();
+    let mut sent = session.prompts_from;
     for repeat in &repeats {
+        sent = sent.saturating_add(repeat.records.len());
         let mut one = describe(session, repeat)?;
         one.engine.timeline.file = write_timeline(engine, session.number, repeat)?;
         one.records = relative(engine, repeat.file.as_deref());
-        warnings.extend(load_warnings(session, repeat));
+        warnings.extend(load_warnings(session, repeat, sent));
         warnings.extend(one.engine.warnings(&repeat.records));
         write_bench(engine, session, repeat, &one.stats)?;
         each.push(one);
@@ -178,8 +180,8 @@ fn settings(session: &Session, repeat: &Repeat) -> Settings {
     }
 }
 
-/// Warnings about this repeat.
-fn load_warnings(session: &Session, repeat: &Repeat) -> Vec<Warning> {
+/// Warnings about this repeat. `sent` is the number of requests up to its end, from the first prompt of the file on.
+fn load_warnings(session: &Session, repeat: &Repeat, sent: usize) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if session.plan.warmup != Warmup::NONE && repeat.from.is_none() {
         let message = "the load ended within its warm-up: nothing was measured";
@@ -212,12 +214,11 @@ fn load_warnings(session: &Session, repeat: &Repeat) -> Vec<Warning> {
         let warning = Warning::new("precision", message);
         warnings.push(repeat.width.map_or(warning.clone(), |width| warning.sized(width)));
     }
-    let sent = session.prompts_from().saturating_add(repeat.records.len());
     if let Some(corpus) = &session.corpus
         && sent > corpus.len()
     {
         let message = format!(
-            "{sent} requests reused the {} prompts of the file: an engine with a prefix cache answers a repeated prompt faster",
+            "{sent} requests up to here reused the {} prompts of the file: an engine with a prefix cache answers a repeated prompt faster; give more prompts, or turn it off (`prefix_cache`)",
             corpus.len()
         );
         warnings.push(Warning::new("repeated_prompts", message).sized(sent as f64));

@@ -42,7 +42,7 @@ use crate::run::{Limits, Operation};
 use answer::answer;
 use options::LoadOptions;
 use repeat::{Repeat, run_repeat};
-use session::{LoadInputs, session};
+use session::{LoadInputs, first_prompt, session};
 
 /// Runs a load on the engine, starting it if needed, and returns the results. Failed requests and the engine's
 /// death are part of the answer, not errors.
@@ -55,10 +55,22 @@ pub fn load(engine: &Engine, options: &LoadOptions) -> Result<Value> {
     options.check()?;
     let number = engine.context.run.ordinal("load");
     let args = json!({ "engine": engine.name(), "launch": engine.shown, "load": options });
-    engine.context.run.measure(OperationKind::Load, args, || {
+    let answer = engine.context.run.measure(OperationKind::Load, args, || -> Result<_> {
         let answer = run_load(engine, LoadInputs::read(options, &engine.context.permits)?, number)?;
         Ok(Operation::Load(Box::new(answer)))
-    })
+    })?;
+    if let Some(file) = &options.prompts {
+        let mut live = engine.lock();
+        let repeats = answer.pointer("/repeats/each").and_then(Value::as_array);
+        let repeats = repeats.map_or(std::slice::from_ref(&answer), Vec::as_slice);
+        let counts = repeats
+            .iter()
+            .flat_map(|one| [one.pointer("/issued"), one.pointer("/warmup/issued")]);
+        let sent: u64 = counts.flatten().filter_map(Value::as_u64).sum();
+        let next = first_prompt(options, &live).saturating_add(sent);
+        live.next_prompts.insert(file.clone(), next);
+    }
+    Ok(answer)
 }
 
 /// Checks options of [`load`] and the files that they name, without starting anything.

@@ -45,7 +45,7 @@ pub struct LoadOptions {
     pub output: Option<Length>,
     /// File with prompts.
     pub prompts: Option<String>,
-    /// Prompts of the file that are passed over, because earlier loads sent them. Default: 0.
+    /// Prompts of the file that are passed over. Default: those that earlier loads sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompts_from: Option<u64>,
     /// Tokens at the start that all prompts share. Default: 0; then all prompts start differently.

@@ -59,7 +59,7 @@ pub(crate) fn run_repeat(
     sent: usize,
 ) -> Result<Repeat> {
     let offset = if session.corpus.is_some() {
-        session.prompts_from().saturating_add(sent)
+        session.prompts_from.saturating_add(sent)
     } else {
         0
     };

@@ -145,6 +145,18 @@ impl LoadInputs {
     }
 }
 
+/// The number of the file's prompt that a load begins with: unless it is given, the one after those of the load before,
+/// so that no load finds the prompts of an earlier one in the prefix cache.
+pub(super) fn first_prompt(options: &LoadOptions, live: &Live) -> u64 {
+    let next = || {
+        options
+            .prompts
+            .as_ref()
+            .and_then(|file| live.next_prompts.get(file).copied())
+    };
+    options.prompts_from.or_else(next).unwrap_or_default()
+}
+
 /// Maximum cached request forms.
 const FORMS: usize = 4096;
 
@@ -156,6 +168,8 @@ pub(crate) struct Session {
     pub(crate) options: LoadOptions,
     pub(crate) plan: Arc<LoadPlan>,
     pub(crate) corpus: Option<Arc<Vec<FilePrompt>>>,
+    /// The number of the first prompt of the file.
+    pub(crate) prompts_from: usize,
     /// Requests of the trace that are left out, because they had failed when it was recorded.
     pub(crate) failed_arrivals: u64,
     /// Number of the load within the run, from 1.
@@ -217,6 +231,7 @@ pub(crate) fn session(
         path: form.path.clone(),
         model: running.info.model.clone(),
         corpus,
+        prompts_from: usize::try_from(first_prompt(&options, live)).unwrap_or(usize::MAX),
         failed_arrivals,
         make_prompt: Arc::new(prompting.maker(form, shared_prefix)),
         prompts: counted.then(|| Arc::clone(&prompting.prompts)),
@@ -235,11 +250,6 @@ pub(crate) fn session(
 }
 
 impl Session {
-    /// The number of the first prompt of the file.
-    pub(crate) fn prompts_from(&self) -> usize {
-        usize::try_from(self.options.prompts_from.unwrap_or(0)).unwrap_or(usize::MAX)
-    }
-
     /// The client's settings, and the duration of the measured part if its start is not known in advance.
     pub(crate) fn client_config(&self) -> (LoadConfig, Option<Duration>) {
         let LoadPlan {
