@@ -26,6 +26,7 @@ mod probe_answer;
 mod recorded;
 mod reference;
 mod remembered;
+mod replay;
 mod secrets;
 mod sessions;
 mod start;
@@ -38,7 +39,6 @@ pub use event::{EnginePhase, Event, RunStatus, Totals, engine_number, for_engine
 pub use folder::Folder;
 pub use jobs::JobFolder;
 pub(crate) use journal::JOURNAL;
-pub use journal::RecordedPoint;
 pub(crate) use manifest::MANIFEST;
 pub use manifest::{Machine, Manifest, RunPlan, SCHEMA, Script, completed};
 pub use new_folder::check_free;
@@ -46,6 +46,7 @@ pub use pack::{is_pack, pack};
 pub use probe_answer::ProbeAnswer;
 pub use recorded::{RecordedBoundary, RecordedLoad, RecordedRun};
 pub use remembered::{forget_allowed, is_remembered, own_run, remember};
+pub use replay::RecordedPoint;
 pub use secrets::{
     HIDDEN, add_secrets, add_secrets_of, can_be_hidden, has_hidden, hide, hide_json, hide_keys, hide_url,
     hide_variable, hide_variables, hide_words, holds_secret, is_secret_name, named_secrets,
@@ -64,7 +65,7 @@ pub use crate::evidence::{Allocation, Evidence, Limits, SlotLimit};
 use crate::fault::{Fault, Result};
 use crate::task::lock;
 use crate::warning::Warning;
-use journal::Replay;
+use replay::Replay;
 use writer::RunWriter;
 
 /// Called with every event as it happens.

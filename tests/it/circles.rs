@@ -73,6 +73,7 @@ const TOGETHER: [&[&str]; 10] = [
         "script::api::search",
         "script::api::service",
         "script::api::state",
+        "script::api::trials",
         "script::api::verify",
         "script::boundary",
         "script::check",

@@ -17,6 +17,7 @@ mod output;
 mod search;
 mod service;
 mod state;
+mod trials;
 mod verify;
 
 use rhai::{Engine, Module, Variant, exported_module};
@@ -44,7 +45,7 @@ pub(super) fn register(engine: &mut Engine) {
     name_type::<super::host::EngineHandle>(engine, "Engine", "An engine under test, started by its first probe.");
     engine.register_static_module("host", exported_module!(engine::described).into());
     engine.register_static_module("server", exported_module!(engine::server).into());
-    engine.register_static_module("trials", exported_module!(engine::trials).into());
+    engine.register_static_module("trials", exported_module!(trials::trials).into());
     engine.register_global_module(exported_module!(engine::methods).into());
     engine.register_static_module("files", exported_module!(files::files).into());
     engine.register_static_module("command", exported_module!(jobs::command).into());
