@@ -41,8 +41,12 @@ pub use supervise::supervise;
 pub use supervisor::Limits;
 
 use std::net::TcpListener;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::fault::{Fault, Result};
+use crate::file;
 use crate::run::{EnginePhase, Event, Run};
 
 /// Reports the current phase of a start to the run.
@@ -53,10 +57,41 @@ fn phase(run: &Run, phase: EnginePhase, detail: &str) -> Result<()> {
     })
 }
 
-/// The requested loopback port if it is free; for 0, a port chosen by the kernel.
+/// Ports for engines: below those that the kernel chooses by default, and below the node ports of Kubernetes.
+const PORTS: Range<u32> = 20_000..30_000;
+
+/// The ports that the kernel chooses from: the first and the last.
+fn kernels_ports() -> Option<(u32, u32)> {
+    let text = file::read(Path::new("/proc/sys/net/ipv4/ip_local_port_range"), 64).ok()?;
+    let text = String::from_utf8(text).ok()?;
+    let mut ends = text.split_whitespace().map(|end| end.parse().ok());
+    Some((ends.next()??, ends.next()??))
+}
+
+/// The requested loopback port if it is free. For 0, a free one that the kernel does not choose, if there is one: no
+/// connection takes it while the engine loads, and no listener gets it right after its container ended, when podman
+/// still forwards it for some tenths of a second (measured on 2026-11-30, podman 4.3.1 with netavark).
 fn free_port(requested: u16) -> Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", requested)).and_then(|listener| listener.local_addr());
-    listener.map(|address| address.port()).map_err(|error| {
+    // No two engines of this process get the same port, though each takes it only later.
+    static TURN: AtomicU32 = AtomicU32::new(0);
+    let bound = |port| {
+        let listener = TcpListener::bind(("127.0.0.1", port))?;
+        listener.local_addr().map(|address| address.port())
+    };
+    if requested == 0 {
+        let (first, last) = kernels_ports().unwrap_or((1, 0));
+        let begin = || {
+            std::process::id()
+                .wrapping_mul(97)
+                .wrapping_add(TURN.fetch_add(1, Ordering::Relaxed))
+        };
+        let ports = PORTS.map(|_| PORTS.start + begin() % (PORTS.end - PORTS.start));
+        let mut ports = ports.filter(|port| !(first..=last).contains(port));
+        if let Some(port) = ports.find_map(|port| bound(u16::try_from(port).ok()?).ok()) {
+            return Ok(port);
+        }
+    }
+    bound(requested).map_err(|error| {
         if requested == 0 {
             return Fault::missing(
                 format!("no free port on 127.0.0.1: {error}"),
@@ -68,4 +103,22 @@ fn free_port(requested: u16) -> Result<u16> {
             "stop what listens there, or write `{port}` in the command and leave `port` out for a free port",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_gives_the_port_of_an_engine_to_nobody_else() {
+        let (first, last) = kernels_ports().unwrap();
+        let ports = [(); 3].map(|()| free_port(0).unwrap());
+        let covers = first <= PORTS.start && last >= PORTS.end;
+        let outside = |port: &u16| !(first..=last).contains(&u32::from(*port));
+        assert!(covers || ports.iter().all(outside), "{ports:?}");
+        assert!(
+            ports[0] != ports[1] && ports[1] != ports[2] && ports[0] != ports[2],
+            "{ports:?}"
+        );
+    }
 }
