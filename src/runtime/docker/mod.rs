@@ -3,6 +3,7 @@
 
 mod container;
 mod daemon;
+mod endpoint;
 mod gpus;
 mod inside;
 mod log;
@@ -20,7 +21,8 @@ use bollard::query_parameters::{
 pub(super) use container::{Container, ContainerRegistry, remove, remove_all_blocking, remove_blocking};
 use daemon::Listed;
 pub use daemon::{DockerInfo, info};
-pub(super) use daemon::{address, connect, explain, usual_sockets};
+pub(super) use daemon::{connect, explain};
+pub(super) use endpoint::{address, usual_sockets};
 pub use gpus::{GpuAccess, gpu_access};
 pub(super) use inside::{Inside, Place, start as start_inside};
 pub use pull::is_present;
