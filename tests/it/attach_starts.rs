@@ -58,7 +58,7 @@ table! { check:
          echo '  File \"vllm/entrypoints/cli/main.py\", line 3, in <module>' >&2
          echo \"ModuleNotFoundError: No module named 'pydantic'\" >&2
          exit 1",
-        1, &["`vllm`", "ModuleNotFoundError: No module named 'pydantic'", "Traceback", "install", "`out/logs`"];
+        1, &["`vllm`", "ModuleNotFoundError: No module named 'pydantic'", "!main.py", "install", "`out/logs`"];
     /// The first error of several processes is followed by many lines that only report its consequences.
     the_first_error_and_the_last_lines:
         "echo '(EngineCore pid=7) ERROR 11-20 12:50:21 [core.py:1231] ValueError: tokens must be odd'

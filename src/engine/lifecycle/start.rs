@@ -345,35 +345,47 @@ pub(crate) fn cannot_start(engine: &Engine, failure: &StartFailure) -> Fault {
     .hint(format!("{}{logs}", failure.remedy()))
 }
 
-/// The first error in a log, and its last lines without the frames of Python's tracebacks. If several processes fail,
-/// the first error gives the reason.
+/// The first error in a log, and its last lines; both without the frames of Python's tracebacks. If several processes
+/// fail, the first error gives the reason.
 fn last_words(log: &[String]) -> Vec<String> {
     const LAST: usize = 12;
+    let mut in_frames = false;
+    let is_shown = |line: &&str| {
+        let message = message_of(line);
+        // The frames end with the error, whose own lines may be indented too.
+        in_frames = message.starts_with("Traceback (most recent call last)") || in_frames && message.starts_with("  ");
+        !in_frames
+    };
     let lines: Vec<&str> = log
         .iter()
         .map(|line| line.trim_end())
         .filter(|line| !line.is_empty())
+        .filter(is_shown)
         .collect();
     let (before, last) = lines.split_at(lines.len().saturating_sub(LAST));
     let is_error = |line: &&&str| {
-        let kind = said(line).trim_start().split_once(": ").map(|(kind, _)| kind);
+        let kind = message_of(line).trim_start().split_once(": ").map(|(kind, _)| kind);
         kind.is_some_and(|kind| kind.ends_with("Error") && !kind.contains(' '))
     };
-    let traced = lines
-        .iter()
-        .any(|line| line.contains("Traceback (most recent call last)"));
-    let is_frame = |line: &&&str| traced && said(line).starts_with("  ");
     let first = before.iter().find(is_error);
-    let last = last.iter().filter(|line| !is_frame(line));
     first.into_iter().chain(last).map(|line| (*line).to_owned()).collect()
 }
 
-/// A line of a log without the name of its process and its source location.
-fn said(line: &str) -> &str {
-    let (_, said) = line.rsplit_once("] ").unwrap_or(("", line));
-    match said.strip_prefix('(').and_then(|named| named.split_once(") ")) {
-        Some((process, said)) if process.contains("pid=") => said,
-        _ => said,
+/// A line of a log without the names and times before its message: `(EngineCore pid=777) ERROR … [core.py:1231] `,
+/// `[2026-11-20 12:50:22 TP0] `, `[rank0]: `.
+fn message_of(line: &str) -> &str {
+    let located = line.find(".py:").and_then(|at| line[at..].split_once("] "));
+    let mut message = located.map_or(line, |(_, message)| message);
+    loop {
+        let named = match message.as_bytes().first() {
+            Some(b'(') => message.split_once(") ").filter(|(name, _)| name.contains("pid=")),
+            Some(b'[') => message.split_once("]: ").or_else(|| message.split_once("] ")),
+            _ => None,
+        };
+        let Some((_, rest)) = named.filter(|(name, _)| !name[1..].contains(['(', '['])) else {
+            return message;
+        };
+        message = rest;
     }
 }
 
@@ -426,23 +438,43 @@ mod tests {
 
     /// vLLM 0.24.0 on an H200: the engine's own process fails first, and the server tells where it noticed.
     #[test]
-    fn last_words_have_the_first_error_and_no_frames() {
-        let frames = (0..20).map(|line| format!("(APIServer pid=4663)   File \"core.py\", line {line}, in wait"));
-        let cause =
-            "(EngineCore pid=4747) ERROR 11-30 08:44:13 [core.py:1231] RuntimeError: For FP16/BF16 input, output must";
-        let end = "(APIServer pid=4663) RuntimeError: Engine core initialization failed. See root cause above.";
-        let trace = "(APIServer pid=4663) Traceback (most recent call last):";
-        let log: Vec<String> = [cause.to_owned(), trace.to_owned()]
+    fn the_last_words_have_no_frames_of_tracebacks() {
+        let server = "(APIServer pid=4663) ";
+        let trace = format!("{server}Traceback (most recent call last):");
+        let frames = (0..20).map(|line| format!("{server}  File \"core.py\", line {line}, in wait"));
+        let cause = "(EngineCore pid=4747) ERROR 11-30 08:44:13 [core.py:1231] RuntimeError: For FP16/BF16 input, output [1] must";
+        let end = format!("{server}RuntimeError: Engine core initialization failed. See root cause above.");
+        let more = (0..11).map(|number| format!("{number}"));
+        let log: Vec<String> = [cause.to_owned(), trace]
             .into_iter()
             .chain(frames)
-            .chain([end.to_owned()])
+            .chain([end.clone()])
+            .chain(more.clone())
             .collect();
-        assert_eq!(last_words(&log), [cause, end]);
+        let shown: Vec<String> = [cause.to_owned(), end].into_iter().chain(more).collect();
+        assert_eq!(last_words(&log), shown);
     }
 
+    /// Of an error in several lines, of torchrun, of SGLang, and of a program that is not Python.
     #[test]
-    fn indented_lines_of_other_programs_are_last_words() {
-        let log = ["usage:".to_owned(), "    --port PORT".to_owned()];
-        assert_eq!(last_words(&log), log);
+    fn the_last_words_have_all_lines_of_an_error() {
+        for (log, shown) in [
+            (
+                "Traceback (most recent call last):\n  File \"a.py\", line 1\n    f()\nValidationError: 1 validation error\n  Value error, too long",
+                "ValidationError: 1 validation error\n  Value error, too long",
+            ),
+            (
+                "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"a.py\", line 1\n[rank0]: ValueError: x",
+                "[rank0]: ValueError: x",
+            ),
+            (
+                "[2026-11-20 12:50:22 TP0] Scheduler hit an exception: x\n[2026-11-20 12:50:22 TP0] ValueError: y",
+                "[2026-11-20 12:50:22 TP0] Scheduler hit an exception: x\n[2026-11-20 12:50:22 TP0] ValueError: y",
+            ),
+            ("usage:\n    --port PORT", "usage:\n    --port PORT"),
+        ] {
+            let log: Vec<String> = log.lines().map(str::to_owned).collect();
+            assert_eq!(last_words(&log).join("\n"), shown);
+        }
     }
 }
