@@ -52,6 +52,7 @@ pub use secrets::{
     hide_variable, hide_variables, hide_words, holds_secret, is_secret_name, named_secrets,
 };
 pub use sessions::{EngineSession, Measurement};
+pub(crate) use writer::random;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};

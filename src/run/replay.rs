@@ -1,4 +1,4 @@
-//! What earlier executions of a run finished: answers that a resume takes from the journal, and points of its boundaries.
+//! Results of earlier executions of a run: answers that a resume takes from the journal, and points of its boundaries.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -128,8 +128,8 @@ impl Replay {
         }
     }
 
-    /// The trials that were not asked for again, `#{ what, ended }`: in the order in which they ended, then those that were
-    /// cut off.
+    /// The trials that were not asked for again, `#{ what, ended }`: in the order in which they ended, then those that
+    /// were cut off.
     pub(super) fn trials(&self) -> Vec<Value> {
         let (ended, cut_off): (Vec<_>, Vec<_>) = self.trials.iter().partition(|trial| trial.ended);
         let all = ended.into_iter().chain(cut_off);
@@ -145,7 +145,7 @@ impl Replay {
         let key = key(kind.name(), args);
         let next = |answers: &mut Answers| answers.get_mut(&key)?.pop_front();
         let running = self.current.get_mut(&engine_number()).and_then(next);
-        // Those of an experiment with all engines belong to none of them.
+        // Answers of an experiment with all engines belong to none of them.
         let of_all = || self.current.get_mut(&None).and_then(next);
         let found = running.or_else(of_all).or_else(|| next(&mut self.answers))?;
         self.take_trial(&key, true);

@@ -156,7 +156,7 @@ pub(super) fn draw_seed() -> u64 {
 }
 
 /// A random number. The operating system seeds `RandomState`.
-pub(super) fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     match world::current() {
         Some(world) => world.random(),
         None => RandomState::new().hash_one(std::process::id()),

@@ -43,11 +43,12 @@ pub use supervisor::Limits;
 use std::net::TcpListener;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::fault::{Fault, Result};
 use crate::file;
-use crate::run::{EnginePhase, Event, Run};
+use crate::run::{EnginePhase, Event, Run, random};
 
 /// Reports the current phase of a start to the run.
 fn phase(run: &Run, phase: EnginePhase, detail: &str) -> Result<()> {
@@ -72,20 +73,16 @@ fn kernels_ports() -> Option<(u32, u32)> {
 /// connection takes it while the engine loads, and no listener gets it right after its container ended, when podman
 /// still forwards it for some tenths of a second (measured on 2026-11-30, podman 4.3.1 with netavark).
 fn free_port(requested: u16) -> Result<u16> {
-    // No two engines of this process get the same port, though each takes it only later.
-    static TURN: AtomicU32 = AtomicU32::new(0);
+    // No two engines of this process get the same port, though each takes it only later; nor, most likely, those of two
+    // processes.
+    static TURN: LazyLock<AtomicU32> = LazyLock::new(|| AtomicU32::new(random() as u32));
     let bound = |port| {
         let listener = TcpListener::bind(("127.0.0.1", port))?;
         listener.local_addr().map(|address| address.port())
     };
     if requested == 0 {
         let (first, last) = kernels_ports().unwrap_or((1, 0));
-        let begin = || {
-            std::process::id()
-                .wrapping_mul(97)
-                .wrapping_add(TURN.fetch_add(1, Ordering::Relaxed))
-        };
-        let ports = PORTS.map(|_| PORTS.start + begin() % (PORTS.end - PORTS.start));
+        let ports = PORTS.map(|_| PORTS.start + TURN.fetch_add(1, Ordering::Relaxed) % (PORTS.end - PORTS.start));
         let mut ports = ports.filter(|port| !(first..=last).contains(port));
         if let Some(port) = ports.find_map(|port| bound(u16::try_from(port).ok()?).ok()) {
             return Ok(port);
@@ -112,10 +109,12 @@ mod tests {
     #[test]
     fn the_kernel_gives_the_port_of_an_engine_to_nobody_else() {
         let (first, last) = kernels_ports().unwrap();
+        if first <= PORTS.start && last >= PORTS.end {
+            return;
+        }
         let ports = [(); 3].map(|()| free_port(0).unwrap());
-        let covers = first <= PORTS.start && last >= PORTS.end;
         let outside = |port: &u16| !(first..=last).contains(&u32::from(*port));
-        assert!(covers || ports.iter().all(outside), "{ports:?}");
+        assert!(ports.iter().all(outside), "{ports:?}");
         assert!(
             ports[0] != ports[1] && ports[1] != ports[2] && ports[0] != ports[2],
             "{ports:?}"
