@@ -324,10 +324,19 @@ pub fn trial<E: From<Fault>>(
         return Ok(Value::Null);
     }
     let args = json!({ "engine": engine.name(), "launch": engine.shown, "trial": what });
-    run.measure_trial(args, in_parts, || {
+    // Each trial has a server of its own, whose cache has none of the prompts of others; an attached one has all.
+    let forget = || {
+        if engine.runtime != RuntimeKind::Attach {
+            engine.lock().next_prompts.clear();
+        }
+    };
+    forget();
+    let answer = run.measure_trial(args, in_parts, || {
         engine.phase(EnginePhase::Measuring, what["setting"].as_str().unwrap_or_default())?;
         work().map(Operation::Experiment)
-    })
+    });
+    forget();
+    answer
 }
 
 #[cfg(test)]
