@@ -222,8 +222,7 @@ impl SweepFindings {
                 (knee.x, format!("saturates at {}{bracket}", axis.with_unit(knee.x)))
             }
             (None, best) if lowest == highest => (best, axis.with_unit(best)),
-            (None, best) if onset(&full).is_some() => {
-                let first = onset(&full)?;
+            (None, best) if let Some(first) = onset(&full).filter(|onset| onset.contradicting.is_empty()) => {
                 let between = match first.last_without {
                     Some(last) => format!("between {} and {}", number(last), axis.with_unit(first.first_with)),
                     None => format!("below {}", axis.with_unit(first.first_with)),
@@ -442,6 +441,11 @@ mod tests {
                 .starts_with("not saturated up to 4 concurrent requests: 80 output tokens/s")
         );
         assert_eq!(found.notes[0], "no preemptions at any level");
+        // One request waited while larger levels hardly did.
+        let mut odd = straight.clone();
+        odd[0].mean_waiting = Some(0.3);
+        let found = SweepFindings::new(SweepAxis::Concurrency, &odd);
+        assert!(found.finding.starts_with("not saturated up to 4"), "{}", found.finding);
         // As much, but requests are preempted at the last one.
         let full: Vec<LevelFigures> = [8.0, 64.0].map(|at| level(at, 20.0 * at)).to_vec();
         let found = SweepFindings::new(SweepAxis::Concurrency, &full);
