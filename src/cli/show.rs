@@ -20,8 +20,8 @@ pub(super) struct Args {
     /// One JSON document, in bytes; for a run: its own --json output, and all measurements
     #[arg(long)]
     json: bool,
-    /// A table as CSV, in bytes, milliseconds and tokens: points, loads, experiments, breakdowns, frontier, tables/NAME;
-    /// without a name, the first of these that the run has
+    /// A table as CSV, in bytes, milliseconds and tokens: points, loads, experiments, breakdowns, frontier, or one in
+    /// tables/; without a name, the first of these that the run has
     #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "", conflicts_with = "json")]
     csv: Option<String>,
     /// Markdown for a comment on a pull request: the answer, then the whole page, charts as tables
@@ -169,7 +169,8 @@ fn refuse_earlier(store: &std::path::Path, what: &str, is_one: impl Fn(&str) -> 
 /// The table of that name; the first one if the name is empty.
 fn find_sheet(sheets: Vec<Sheet>, name: &str) -> Result<Sheet> {
     let names: Vec<String> = sheets.iter().map(|sheet| format!("`{}`", sheet.name)).collect();
-    let found = sheets.into_iter().find(|sheet| name.is_empty() || sheet.name == name);
+    let is_named = |sheet: &Sheet| sheet.name == name || sheet.name.strip_prefix("tables/") == Some(name);
+    let found = sheets.into_iter().find(|sheet| name.is_empty() || is_named(sheet));
     found.ok_or_else(|| {
         if names.is_empty() {
             Fault::new(
