@@ -3,9 +3,9 @@
 //! `cargo bench --bench search` prints two Markdown tables. Recorded points lie close to both sides of a limit, as in a
 //! real search, so that nearly all of them count. Random points would be cheap, because few of them matter. Each figure
 //! covers one new answer: recording it, updating the state, and choosing the next point. The first proposal, as after a
-//! resume, computes the state from scratch. The second table has one limit a row, and a batch of four as four engines get
-//! it: one point after the other, each with those before in flight. Times are those of the CPU. It asserts nothing, because
-//! the figures depend on the machine.
+//! resume, computes the state from scratch. The second table has one limit a row, and a batch of four as four engines
+//! get it: one point after the other, each with those before in flight. Times are those of the CPU. It asserts nothing,
+//! because the figures depend on the machine.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -27,7 +27,7 @@ const ANSWERS: usize = 200;
 const LAST: usize = 20;
 const BATCH: usize = 4;
 
-/// What fits: a concurrency, an input and an output.
+/// Whether a point fits: a concurrency, an input and an output.
 type Truth = fn([i64; 3]) -> bool;
 
 const LIMITS: [(&str, Truth); 5] = [
@@ -91,7 +91,7 @@ fn main() {
             let mut busy = map.clone();
             let others = milliseconds(|| {
                 for _ in 1..BATCH {
-                    // Of a few large regions, the answers in flight may decide all that is open.
+                    // With few large regions left, the answers in flight may decide all that is open.
                     let Some(in_flight) = next.take() else { break };
                     busy.ask(&in_flight).unwrap();
                     next = propose(&busy);

@@ -1,5 +1,5 @@
-//! What a file defines, imports and uses, from its syntax tree. Rhai resolves functions at run time, so that this is all
-//! that is known of a script that does not run.
+//! Definitions, imports and uses of a file, from its syntax tree. Rhai resolves functions at run time, so that this is
+//! all that is known of a script that does not run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -10,7 +10,7 @@ use super::own_calls;
 use super::signature::{Signature, misspelt_axis};
 use crate::fault::{Fault, Kind};
 
-/// What a file defines and uses.
+/// Definitions, imports and uses of a file.
 #[derive(Default)]
 pub(super) struct Outline {
     pub(super) functions: Vec<Signature>,

@@ -261,7 +261,8 @@ fn no_level_finds_the_prompts_of_an_earlier_one_in_the_prefix_cache() {
             .map(|number| format!("{number} {}\n", "of its own ".repeat(40)))
             .collect();
         let set = [
-            CLOCK,
+            // Slow enough to be killed at its second level.
+            "sim.time_scale=0.5",
             "prompts=own.txt",
             "input=130",
             "output=8",
@@ -363,7 +364,7 @@ fn a_full_cache_is_seen_over_time() {
         .success();
     let _ = text
         .stdout("KV cache in use, %")
-        .stdout("the KV cache holds 8352 tokens");
+        .stdout("the KV cache holds 8,352 tokens");
 }
 
 /// Two of them take text, which the model's own tokenizer counts.

@@ -104,8 +104,8 @@ pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
     Ok(found)
 }
 
-/// Output tokens/s, mean TTFT and cost: of the load that a search chose, if it chose one, since its faster loads may miss
-/// its limits; of any other run, those of the fastest load, and the lowest cost.
+/// Output tokens/s, mean TTFT and cost: of the load that a search chose, if it chose one, since its faster loads may
+/// miss its limits; of any other run, those of the fastest load, and the lowest cost.
 fn speed(run: &RecordedRun, input: &ComparisonInput) -> [Option<f64>; 3] {
     if run.result_so_far().is_some_and(|result| result.get("chosen").is_some()) {
         let chosen = input.serving.iter().find(|point| point.role == Some(Role::Chosen));

@@ -273,7 +273,8 @@ pub mod basics {
         begin_call(&context).settings.set.contains_key(name)
     }
 
-    /// A number as tables have it: three significant digits, integers in full, commas between thousands.
+    /// A number as tables have it: three significant digits (below 0.1, four decimals), integers in full, commas between
+    /// thousands.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! The chart of a start: memory by GPU with phases, limits, measurements and deaths, power and utilisation, and the chart
-//! in words.
+//! The chart of a start: memory by GPU with phases, limits, measurements and deaths, power and utilisation, and the
+//! chart in words.
 
 use super::start::{Device, Start, seconds, verdict};
 use crate::fmt::{Gib, Unit, gib_number, rounded, slug};

@@ -236,7 +236,7 @@ impl VersionSpace {
     }
 }
 
-/// The terms of one cell in one frame after the other, for hypotheses of which those of a frame mostly follow each other.
+/// The terms of one cell in one frame after the other, cached, as hypotheses of one frame mostly follow each other.
 struct TermsAt<'a> {
     frames: &'a [Frame],
     cell: &'a Cell,

@@ -20,8 +20,9 @@ struct Reach {
 }
 
 impl VersionSpace {
-    /// How far at least these shares of the limits (0 for any limit) reach from one cell towards a harder one, as shares of
-    /// that segment. `excess` is the share by which each limit is tightened (see [`VersionSpace::excess`]); empty for none.
+    /// How far at least these shares of the limits (0 for any limit) reach from one cell towards a harder one, as
+    /// shares of that segment. `excess` is the share by which each limit is tightened (see [`VersionSpace::excess`]);
+    /// empty for none.
     pub(in crate::boundary) fn reaches<const N: usize>(
         &self,
         from: &Cell,
@@ -32,8 +33,8 @@ impl VersionSpace {
         self.reaches_of(0..self.count(), [from, to], excess, chances)
     }
 
-    /// How far the families that agree with all answers reach from one cell towards a harder one: the least and the most,
-    /// as shares of that segment; `None` without such a family.
+    /// How far the families that agree with all answers reach from one cell towards a harder one: the least and the
+    /// most, as shares of that segment; `None` without such a family.
     pub(in crate::boundary) fn rivals(&self, from: &Cell, to: &Cell) -> Option<[f64; 2]> {
         let rivals = (0..self.count()).filter(|limit| self.hypotheses[*limit as usize].is_rival);
         let is_any = self.hypotheses.iter().any(|hypothesis| hypothesis.is_rival);
@@ -117,8 +118,8 @@ impl Line<'_> {
         limits.map(start).collect()
     }
 
-    /// Bisects `part` of all reaches, of which `before` are less than these, and puts the wanted `ranks` in their places.
-    /// All limits of the part that are bisected hold at the first of two shares of the segment, and not at the other.
+    /// Bisects `part`, the reaches of ranks from `before` on, and puts the wanted `ranks` in their places. All limits
+    /// of the part that are bisected hold at the first of two shares of the segment, and not at the other.
     fn narrow(&self, part: &mut [Reach], before: usize, ranks: &[usize], ends: [&End; 2], halvings: usize) {
         let wanted = |rank: &&usize| (before..before + part.len()).contains(rank);
         let Some(rank) = ranks.iter().find(wanted) else {
