@@ -35,6 +35,11 @@ pub fn open(path: &Path) -> Result<File> {
     }
 }
 
+/// SHA-256 in hexadecimal.
+pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The SHA-256 state after a file's bytes, so that more can be added.
 ///
 /// # Errors

@@ -44,6 +44,9 @@ pub struct Manifest {
     pub script: Script,
     /// SHA-256 of the modules imported, by name: `std/search.rhai`, or a path from the script's folder.
     pub modules: BTreeMap<String, String>,
+    /// SHA-256 of the files of prompts and arrivals that loads sent, by the names that the options gave.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, String>,
     /// Values from `--params` and `--set`.
     pub set: Map<String, Value>,
     /// The parameters of the script, once it has declared them.

@@ -64,6 +64,7 @@ use serde_json::{Value, json};
 use crate::boundary::Point;
 pub use crate::evidence::{Allocation, Evidence, Limits, SlotLimit};
 use crate::fault::{Fault, Result};
+use crate::file::sha256;
 use crate::task::lock;
 use crate::warning::Warning;
 use replay::Replay;
@@ -150,6 +151,19 @@ impl Run {
             let _ = remember([own], "");
         }
         writer.module(name, text, sha256)
+    }
+
+    /// Records that loads send what the file of this name has.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if it had another text before: the results of both would stand side by side.
+    pub fn input(&self, name: &str, text: &str) -> Result<()> {
+        match &self.writer {
+            // A script may write its own prompts, each time others.
+            Some(writer) if !is_below(name, writer.folder.path()) => writer.input(name, sha256(text)),
+            _ => Ok(()),
+        }
     }
 
     /// Records the parameters of the script.
@@ -466,6 +480,13 @@ impl Run {
             writer.amend(change);
         }
     }
+}
+
+fn is_below(name: &str, folder: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    real(Path::new(name))
+        .zip(real(folder))
+        .is_some_and(|(name, folder)| name.starts_with(folder))
 }
 
 /// The document that `--json` prints if the run could not be created.

@@ -120,6 +120,17 @@ impl RunWriter {
         self.refresh(&mut state)
     }
 
+    pub(super) fn input(&self, name: &str, sha256: String) -> Result<()> {
+        let mut state = self.lock();
+        match state.manifest.inputs.get(name) {
+            Some(before) if *before == sha256 => return Ok(()),
+            Some(_) => return Err(manifest::refusal(&[format!("the file `{name}` has changed")])),
+            None => state.manifest.inputs.insert(name.to_owned(), sha256),
+        };
+        state.stale = true;
+        self.refresh(&mut state)
+    }
+
     /// Writes the result and the final manifest.
     pub(super) fn end(&self, status: RunStatus, document: &Value) -> Result<()> {
         self.folder.replace_json(Path::new("result.json"), document)?;

@@ -189,7 +189,7 @@ impl Added {
         let same = |folder: &Path, (name, pinned): (&String, &String)| {
             let path = folder.join(name);
             let own = fs::symlink_metadata(&path).is_ok_and(|data| data.is_file());
-            own && file::read(&path, MAX_FILE).is_ok_and(|bytes| source::sha256(&bytes) == *pinned)
+            own && file::read(&path, MAX_FILE).is_ok_and(|bytes| file::sha256(&bytes) == *pinned)
         };
         store().is_some_and(|store| self.files.iter().all(|file| same(&store.join(name), file)))
     }
@@ -266,7 +266,7 @@ fn verify(path: &Path, bytes: &[u8]) -> Result<()> {
     let (name, file) = below.split_once('/').unwrap_or((&below, ""));
     let lock = Lock::read()?;
     let pinned = lock.all.get(name).and_then(|added| added.files.get(file));
-    if !is_link && pinned == Some(&source::sha256(bytes)) {
+    if !is_link && pinned == Some(&file::sha256(bytes)) {
         return Ok(());
     }
     let why = match pinned {
@@ -384,7 +384,7 @@ impl Fetched {
         let wanted = [format!("{name}.rhai"), "main.rhai".to_owned()];
         let only = || (top.len() == 1).then(|| top[0]);
         let main = wanted.iter().find(|wanted| top.contains(wanted)).or_else(only);
-        let pin = |(name, bytes): (&String, &Vec<u8>)| (name.clone(), source::sha256(bytes));
+        let pin = |(name, bytes): (&String, &Vec<u8>)| (name.clone(), file::sha256(bytes));
         let entry = Added {
             source: source.to_owned(),
             commit,

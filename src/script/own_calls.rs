@@ -16,7 +16,8 @@ use rhai::{
     Token,
 };
 
-use super::source::{Source, sha256};
+use super::source::Source;
+use crate::file::sha256;
 
 /// Separates a function's name from the hash of its file's key. Rhai allows it in names, but hardly a keyboard has it.
 const MARK: char = '\u{203f}';
@@ -150,7 +151,7 @@ pub(super) fn second_name(name: &str, key: &str) -> String {
 }
 
 fn ending(key: &str) -> String {
-    format!("{MARK}{}", &sha256(key.as_bytes())[..16])
+    format!("{MARK}{}", &sha256(key)[..16])
 }
 
 /// The name that a function has in its file.

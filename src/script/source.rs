@@ -7,7 +7,6 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use rhai::Position;
-use sha2::{Digest as _, Sha256};
 
 use crate::fault::{Fault, Kind, Result};
 use crate::file;
@@ -34,14 +33,9 @@ impl Source {
         Self {
             key: key.into(),
             text: text.into(),
-            sha256: sha256(text.as_bytes()),
+            sha256: file::sha256(text),
         }
     }
-}
-
-/// SHA-256 in hexadecimal.
-pub(super) fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Removes `.` and inner `..` without accessing the file system.

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::script::bench::Bench;
-use crate::support::{Outcome, Profiler, killed_and_resumed_at, model};
+use crate::support::{Outcome, Profiler, killed_and_resumed_at, model, wait_for_text};
 
 fn script(name: &str, set: &[&str]) -> Profiler {
     let run = Profiler::new().args(["run", name, "--out", "out"]);
@@ -290,6 +290,33 @@ fn no_level_finds_the_prompts_of_an_earlier_one_in_the_prefix_cache() {
     // With the warm-up, 13, 14 and 16 requests.
     assert_eq!(run(43), [(false, false); 3]);
     assert_eq!(run(27), [(false, false), (false, false), (true, true)]);
+}
+
+/// The results of both texts would stand side by side.
+#[test]
+fn a_run_is_not_resumed_with_other_prompts() {
+    let run = Profiler::new()
+        .args(["run", "throughput", "--json", "--out", "killed"])
+        .file("own.txt", "one prompt\nanother one\n".repeat(20));
+    let set = [
+        "sim.time_scale=0.5",
+        "prompts=own.txt",
+        "output=8",
+        "concurrency=[1, 2]",
+    ];
+    let (mut child, folder) = set.iter().fold(run, |run, set| run.args(["--set", set])).spawn();
+    wait_for_text(
+        &folder.path().join("killed/journal.jsonl"),
+        "\"event\":\"done\",\"kind\":\"load\"",
+        1,
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
+    std::fs::write(folder.path().join("own.txt"), "other prompts\n".repeat(20)).unwrap();
+    let resumed = Profiler::new()
+        .current_dir(folder.path())
+        .args(["run", "--resume", "killed"]);
+    let _ = resumed.run().code(2).stderr("own.txt");
 }
 
 #[test]

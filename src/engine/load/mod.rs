@@ -56,7 +56,7 @@ pub fn load(engine: &Engine, options: &LoadOptions) -> Result<Value> {
     let number = engine.context.run.ordinal("load");
     let args = json!({ "engine": engine.name(), "launch": engine.shown, "load": options });
     let answer = engine.context.run.measure(OperationKind::Load, args, || -> Result<_> {
-        let answer = run_load(engine, LoadInputs::read(options, &engine.context.permits)?, number)?;
+        let answer = run_load(engine, LoadInputs::read(options, &engine.context)?, number)?;
         Ok(Operation::Load(Box::new(answer)))
     })?;
     if let Some(file) = &options.prompts {
@@ -80,7 +80,7 @@ pub fn load(engine: &Engine, options: &LoadOptions) -> Result<Value> {
 /// The errors of [`load`] that need no engine.
 pub fn check_load(engine: &Engine, options: &LoadOptions) -> Result<()> {
     options.check()?;
-    LoadInputs::read(options, &engine.context.permits).map(drop)
+    LoadInputs::read(options, &engine.context).map(drop)
 }
 
 fn run_load(engine: &Engine, inputs: LoadInputs, number: u64) -> Result<LoadAnswer> {

@@ -13,7 +13,7 @@ use super::feed::{BodyBuilder, Signal};
 use super::options::LoadOptions;
 use crate::engine::adapter::{Protocol, RequestForm};
 use crate::engine::lifecycle::engine::Engine;
-use crate::engine::lifecycle::options::{seconds, wrong};
+use crate::engine::lifecycle::options::{Context, seconds, wrong};
 use crate::engine::lifecycle::state::Live;
 use crate::engine::wire::batch::STALL;
 use crate::engine::wire::protocol;
@@ -22,7 +22,6 @@ use crate::load::plan::{Arrivals, FilePrompt, Length, LoadPlan, Sizes, Warmup, r
 use crate::load::{ConcurrencyChange, LoadConfig, RequestRecord, Slots, Tolerance};
 use crate::prompt::{Content, Prompts};
 use crate::run::Limits;
-use crate::runtime::Permits;
 use crate::task::lock;
 
 /// Upper estimate of the tokens that a chat template adds to a prompt.
@@ -42,12 +41,16 @@ impl LoadInputs {
     ///
     /// # Errors
     ///
-    /// `not_allowed` for a file that the user did not name; `usage` for a missing or malformed file.
-    pub(crate) fn read(options: &LoadOptions, permits: &Permits) -> Result<Self> {
+    /// `not_allowed` for a file that the user did not name; `usage` for a missing or malformed file, or one that changed
+    /// since an earlier load.
+    pub(crate) fn read(options: &LoadOptions, context: &Context) -> Result<Self> {
         fn parsed<T>(name: &str, text: &str, parse: fn(&str) -> Result<T>) -> Result<T> {
             parse(text).map_err(|fault| fault.while_doing(format!("`{name}`")))
         }
-        let text = |name: &str, option| permits.read_file(Path::new(name), option);
+        let text = |name: &str, option| {
+            let text = context.permits.read_file(Path::new(name), option)?;
+            context.run.input(name, &text).map(|()| text)
+        };
         let trace = options
             .trace
             .as_deref()

@@ -4,8 +4,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use sha2::{Digest as _, Sha256};
-
 use crate::fault::{Fault, Result};
 use crate::{file, home, outside};
 
@@ -84,8 +82,7 @@ fn named_address() -> Result<Option<String>> {
 
 /// The daemon's address in a context. The folder of a context is named by the hash of the context's name.
 fn context_host(folder: Option<&Path>, name: &str) -> Option<String> {
-    let hash: String = Sha256::digest(name).iter().map(|byte| format!("{byte:02x}")).collect();
-    let meta = read(&folder?.join("contexts/meta").join(hash).join("meta.json"))?;
+    let meta = read(&folder?.join("contexts/meta").join(file::sha256(name)).join("meta.json"))?;
     Some(meta.pointer("/Endpoints/docker/Host")?.as_str()?.to_owned())
 }
 
