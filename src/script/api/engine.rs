@@ -755,7 +755,8 @@ pub mod methods {
     /// optionally `output`, `output_len` or `max_tokens`), sent in order, and again from the first after the last. A
     /// load goes on in the file where the last one of this engine ended, so that it finds none of its prompts in the
     /// prefix cache; `prompts_from` is another number to begin with, from 0. A trial begins at the first prompt, unless
-    /// the engine is attached. `input` is then the longest prompt in tokens, if no tokenizer is available. No two prompts share a prefix, unless `shared_prefix` (tokens) is given.
+    /// the engine is attached. `input` is then the longest prompt in tokens, if no tokenizer is available. No two
+    /// prompts share a prefix, unless `shared_prefix` (tokens) is given.
     ///
     /// **End**: `requests` (then those in flight finish), `duration` (seconds, after which requests are cut off),
     /// `precision: #{ metric, statistic, within }`: ends when half the 95 % interval of `metric` (`"ttft_ms"`,
